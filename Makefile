@@ -1,0 +1,154 @@
+# Counterfoil. `make` builds, `make test` tests, `make demo` shows it, `make check` is what CI runs.
+
+BUILD   ?= build
+SAN     ?=
+CC      ?= cc
+AR      ?= ar
+PYTHON  ?= /usr/bin/python3
+PACKAGES = libpq rdkafka libcurl libconfig libevent libxxhash libcrypto yajl ncursesw
+
+ifdef SAN
+override BUILD := $(BUILD)/asan
+OPT      = -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else
+OPT      = -O2
+endif
+
+WARN     = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+	-Wcast-qual -Wwrite-strings -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough \
+	-Wnull-dereference -Wconversion
+ifneq ($(findstring clang,$(shell $(CC) --version 2>/dev/null | head -n 1)),clang)
+WARN    += -Wlogical-op -Wduplicated-cond
+endif
+CPPFLAGS += -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -Iinclude -I$(BUILD) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+CFLAGS   += -std=gnu17 -g $(OPT) $(WARN) -fstack-protector-strong
+LDLIBS   += $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
+
+PROGRAMS = $(BUILD)/counterfoil-relay $(BUILD)/counterfoil-ledger $(BUILD)/counterfoil
+PARTS    = common relay ledger tui
+
+sources  = $(sort $(wildcard $(1)/*.c))
+objects  = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+library  = $(BUILD)/lib$(1).a
+
+UNIT_SOURCES = $(sort $(wildcard tests/unit/*/test_*.c))
+UNIT_TESTS   = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT_SOURCES))
+TOOL_SOURCES = $(sort $(wildcard tests/tools/*.c))
+TOOLS        = $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SOURCES))
+C_FILES      = $(foreach part,$(PARTS),$(call sources,$(part))) $(UNIT_SOURCES) $(TOOL_SOURCES)
+H_FILES      = $(wildcard include/*.h $(foreach part,$(PARTS),$(part)/*.h) tests/unit/*/*.h tests/tools/*.h)
+MIGRATIONS   = $(sort $(wildcard conf/migrations/*.sql))
+
+.PHONY: all programs tools unit-tests deps demo test unit integration check gates format format-check \
+	lint checks valgrind coverage clean help
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: deps
+	@$(MAKE) --no-print-directory programs
+programs: $(PROGRAMS)
+tools: $(TOOLS)
+unit-tests: $(UNIT_TESTS)
+
+help:
+	@sed -n 's/^# //p; s/^\([a-z-]*\):.*## /make \1: /p' Makefile
+
+# --- build -----------------------------------------------------------------------------------------
+
+deps:
+	@tests/tools/deps build
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+define part_library
+$(call library,$(1)): $(call objects,$(filter-out $(1)/main.c,$(call sources,$(1))))
+	@rm -f $$@
+	$(AR) rcs $$@ $$^
+endef
+$(foreach part,$(PARTS),$(eval $(call part_library,$(part))))
+
+# The migrations travel inside the console.
+$(BUILD)/migrations.h: $(MIGRATIONS) tests/tools/embed-migrations
+	@mkdir -p $(@D)
+	tests/tools/embed-migrations $(MIGRATIONS) >$@
+$(call objects,$(call sources,tui)): | $(BUILD)/migrations.h
+$(BUILD)/obj/tui/migrate.o: $(BUILD)/migrations.h
+
+define program
+$(BUILD)/$(1): $(BUILD)/obj/$(2)/main.o $(call library,$(2)) $(call library,common)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $$^ $(LDLIBS)
+endef
+$(eval $(call program,counterfoil-relay,relay))
+$(eval $(call program,counterfoil-ledger,ledger))
+$(eval $(call program,counterfoil,tui))
+
+# tests/unit/PART/test_x.c is linked with PART and common.
+define unit_part
+$(BUILD)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(call library,$(1)) $(call library,common)
+	@mkdir -p $$(@D)
+	$(CC) $(CPPFLAGS) -I$(1) -Itests/unit $(CFLAGS) $(LDFLAGS) -MMD -MP -o $$@ $$< $(call library,$(1)) \
+		$(call library,common) $(LDLIBS) -lcmocka
+endef
+$(foreach part,$(PARTS),$(eval $(call unit_part,$(part))))
+
+$(BUILD)/tests/tools/%: tests/tools/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LDLIBS)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+compile_commands.json: Makefile $(C_FILES)
+	@{ echo '['; n=; for f in $(C_FILES); do \
+		case $$f in tests/unit/*) d=$${f#tests/unit/}; i=" -I$${d%%/*} -Itests/unit";; *) i=;; esac; \
+		printf '%s{"directory":"%s","file":"%s","command":"cc %s%s %s -c %s"}\n' \
+		"$$n" "$(CURDIR)" "$$f" "$(CPPFLAGS)" "$$i" "-std=gnu17 $(filter-out -Wlogical-op -Wduplicated-cond,$(WARN))" "$$f"; \
+		n=,; done; echo ']'; } >$@
+
+# --- the demo --------------------------------------------------------------------------------------
+
+SEED ?= 42
+demo:
+	@tests/tools/deps demo
+	@SEED=$(SEED) $(PYTHON) -m tests.demo
+
+# --- tests -----------------------------------------------------------------------------------------
+
+test:
+	@tests/tools/deps test
+	@$(MAKE) --no-print-directory programs tools unit-tests
+	@BUILD=$(BUILD) tests/run unit integration
+
+unit:
+	@$(MAKE) --no-print-directory unit-tests
+	@BUILD=$(BUILD) tests/run unit
+
+integration:
+	@$(MAKE) --no-print-directory programs tools
+	@BUILD=$(BUILD) tests/run integration
+
+check:
+	@tests/tools/deps check
+	@$(MAKE) --no-print-directory gates
+	@$(MAKE) --no-print-directory test
+
+gates: format-check checks lint
+
+format:
+	clang-format -i $(C_FILES) $(H_FILES)
+format-check:
+	clang-format --dry-run -Werror $(C_FILES) $(H_FILES)
+checks:
+	@tests/checks/run
+
+LINT_FLAGS = --quiet --warnings-as-errors='*'
+lint: $(BUILD)/migrations.h compile_commands.json
+	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
+		--suppress=missingIncludeSystem --check-level=normal -Iinclude -I$(BUILD) $(PARTS) 2>&1 || \
+	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
+		--suppress=missingIncludeSystem -Iinclude -I$(BUILD) $(PARTS)
+	@printf '%s\n' $(C_FILES) | xargs -P 2 -n 8 clang-tidy -p . $(LINT_FLAGS)
+
+clean:
+	rm -rf build compile_commands.json

@@ -1,0 +1,196 @@
+/* The configuration: one libconfig file for the three programs, checked whole by each of them.
+ *
+ * conf_load() reads flag, COUNTERFOIL_SECTION_KEY environment, file and default in that order and
+ * reports *all* faults at once, one a line, each with file, line, key and remedy. An unknown key is
+ * a fault in any section. A required key binds only the program that uses it. Tables in
+ * common/conf_keys.c drive parsing, defaults, the printed configuration and the sample.
+ *
+ * Every text is non-NULL ("" when not set), owned by the struct, and valid until conf_free(). What
+ * a text means to a part (templates, predicates) is checked by that part, which asks conf_place()
+ * for where it stands. */
+#ifndef COUNTERFOIL_CONF_H
+#define COUNTERFOIL_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "effect.h"
+#include "err.h"
+#include "log.h"
+#include "usec.h"
+
+enum conf_program { CONF_RELAY, CONF_LEDGER, CONF_CONSOLE };
+
+struct conf_pair {
+	char *name;
+	char *value;
+};
+struct conf_pairs {
+	struct conf_pair *items;
+	size_t count;
+};
+struct conf_texts {
+	char **items;
+	size_t count;
+};
+
+struct conf_general {
+	char *environment;
+	bool production;
+	char *instance; /* never empty: "<hostname>-relay", "-ledger", "-console" by default */
+	usec_t drain_timeout;
+};
+
+struct conf_postgres {
+	char *conninfo; /* already the program's own (relay.conninfo, ...) where that is set */
+	char *password_file;
+	usec_t connect_timeout;
+	usec_t statement_timeout;
+};
+
+struct conf_kafka {
+	struct conf_pairs properties;
+	char *properties_file;
+	char *password_file;
+};
+
+enum conf_message_key { CONF_KEY_EVENT_ID, CONF_KEY_ORDERING_KEY, CONF_KEY_NONE };
+
+struct conf_relay {
+	char *source;       /* ce_source */
+	char *content_type;
+	enum conf_message_key message_key;
+	int64_t batch;
+	int64_t batch_bytes;
+	int64_t window_rows;
+	int64_t window_bytes;
+	usec_t poll_busy;
+	usec_t poll_idle;
+	usec_t sweep;
+	usec_t lease;
+};
+
+enum conf_start { CONF_START_UNSET, CONF_START_EARLIEST, CONF_START_LATEST, CONF_START_TIME };
+enum conf_unmatched { CONF_UNMATCHED_PASS, CONF_UNMATCHED_POISON };
+
+struct conf_ledger {
+	char *group;
+	enum conf_start start;
+	usec_t start_time; /* wall, for CONF_START_TIME */
+	enum conf_unmatched unmatched;
+	int64_t poison_max_bytes;
+	int64_t batch;
+	usec_t intake_wait;
+	int64_t in_flight;
+	int64_t due_high;
+	int64_t due_low;
+	usec_t lease;
+	int64_t result_batch;
+	usec_t result_wait;
+	int64_t response_keep; /* bytes */
+};
+
+struct conf_target {
+	char *name;
+	char *url;
+	char *profile;
+	char *auth; /* template, only ${secret} */
+	char *secret_file;
+	struct conf_pairs headers;
+	usec_t connect_timeout;
+	usec_t timeout;
+	int64_t concurrency;
+	char *ca_file;
+	char *cert_file;
+	char *key_file;
+	char *provider_id; /* JSON pointer into an answer */
+};
+
+enum conf_retry_strategy { CONF_RETRY_NONE, CONF_RETRY_FIXED, CONF_RETRY_EXPONENTIAL };
+
+struct conf_retry {
+	enum conf_retry_strategy strategy;
+	usec_t first;
+	usec_t max;
+	int64_t attempts; /* sends only */
+};
+
+struct conf_effect {
+	char *name;
+	char *target;
+	char *topic;
+	struct conf_texts types;
+	enum effect_mode mode;
+	char *key;
+	char *tenant;
+	char *method;
+	char *path;
+	struct conf_pairs query;
+	struct conf_pairs headers;
+	char *content_type;
+	char *body;
+	bool has_body;
+	struct conf_retry retry;
+	usec_t retention;  /* USEC_NEVER: for ever */
+	usec_t not_after;  /* USEC_NEVER: none */
+	usec_t delay;
+	bool tombstone;
+	char *dead_letter_topic; /* "": "<topic>.dlq" */
+};
+
+/* Which answers a provider keeps for a key and gives again. */
+enum conf_stores { CONF_STORES_NONE, CONF_STORES_2XX, CONF_STORES_ALL };
+enum conf_quoting { CONF_QUOTING_RAW, CONF_QUOTING_STRING };
+
+struct conf_profile {
+	char *name;
+	char *header;     /* "": no key is sent */
+	enum conf_quoting quoting;
+	int64_t max_length;
+	char *characters; /* "" any visible ASCII, else the allowed set, ranges as in "a-zA-Z0-9_-" */
+	usec_t window;    /* 0: none, the profile cannot serve idempotent effects; USEC_NEVER: endless */
+	enum conf_stores stores;
+	struct conf_texts in_progress; /* statuses, "409" */
+	struct conf_texts mismatch;    /* statuses that mean: this key with other content */
+	bool safe_503;    /* 503 promises that nothing was done */
+};
+
+struct conf_log {
+	enum log_level level;
+	enum log_format format;
+};
+
+struct conf {
+	char *path;
+	struct conf_general general;
+	struct conf_postgres postgres;
+	struct conf_kafka kafka;
+	struct conf_relay relay;
+	struct conf_ledger ledger;
+	struct conf_log log;
+	struct conf_target *targets;
+	size_t target_count;
+	struct conf_effect *effects;
+	size_t effect_count;
+	struct conf_profile *profiles; /* the shipped ones first, then the user's */
+	size_t profile_count;
+	struct conf_places *places; /* private: where each key stands */
+};
+
+/* False: `faults` holds the list, ready to be shown, and *conf_r is untouched. */
+MUST_USE bool conf_load(const char *path, enum conf_program program, struct buf *faults,
+			struct conf **conf_r);
+void conf_free(struct conf *conf); /* NULL is fine */
+
+/* "FILE:LINE: effects[0].key" (or "FILE: effects[0].key" for a default), into the caller's buffer.
+ * `key` is written as in the list of keys: "targets[1].url", "ledger.group". */
+const char *conf_place(const struct conf *conf, const char *key, char *buffer, size_t size);
+
+const struct conf_profile *conf_profile_find(const struct conf *conf, const char *name);
+
+/* The first line of a file that holds a secret, without its line end; at most 64 KiB. */
+MUST_USE bool conf_read_secret(const char *path, struct err *err, char **secret_r);
+
+#endif

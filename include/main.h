@@ -1,0 +1,15 @@
+/* What the three programs have in common at their edge: exit codes (sysexits.h) and the options
+ * that each understands. */
+#ifndef COUNTERFOIL_MAIN_H
+#define COUNTERFOIL_MAIN_H
+
+enum exit_code {
+	EXIT_OK = 0,
+	EXIT_ERROR = 1,
+	EXIT_USAGE = 2,
+	EXIT_UNAVAILABLE = 69,
+	EXIT_PERMISSION = 77,
+	EXIT_CONFIG = 78,
+};
+
+#endif

@@ -1,0 +1,23 @@
+/* PostgreSQL for a command that runs once and ends: blocking, one statement after the other. The
+ * services never use it. */
+#ifndef COUNTERFOIL_PG_SESSION_H
+#define COUNTERFOIL_PG_SESSION_H
+
+#include "pg.h"
+
+struct pg_session;
+
+MUST_USE bool pg_session_open(const struct pg_settings *settings, struct err *err,
+			      struct pg_session **session_r);
+void pg_session_free(struct pg_session *session); /* NULL is fine */
+
+/* One statement with binary parameters (NULL: none) and binary results; *result_r may be NULL when
+ * no rows are wanted, else PQclear() it. sqlstate_r (6 bytes, may be NULL) is filled on failure. */
+MUST_USE bool pg_session_query(struct pg_session *session, const char *sql,
+			       const struct pg_params *params, struct err *err, char *sqlstate_r,
+			       PGresult **result_r);
+
+/* A script of several statements, as psql would send it; any error ends it. */
+MUST_USE bool pg_session_script(struct pg_session *session, const char *sql, struct err *err);
+
+#endif

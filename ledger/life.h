@@ -1,0 +1,61 @@
+/* The life of a key: where an outcome, a take-over or the passing of time moves it. Pure: the whole
+ * of it is a function of the numbers that the claim returned.
+ *
+ *   pending | retry_wait --claim--> in_flight --result--> completed | retry_wait | dead | uncertain
+ *   in_flight --take-over--> retry_wait | uncertain      pending | retry_wait --time--> dead | uncertain
+ *
+ * dead means certainly not applied: no step leads there while a send is unaccounted for. */
+#ifndef LEDGER_LIFE_H
+#define LEDGER_LIFE_H
+
+#include "effect.h"
+#include "outcome.h"
+
+/* A key as its claim (marker included) or the sweeper read it. Times are wall clock of the database. */
+struct life {
+	enum effect_mode mode;
+	bool sent;              /* sent_at is set: this claim's bytes may have left */
+	int32_t attempts;       /* budget used before this attempt */
+	int32_t throttled;
+	int32_t unknown_sends;  /* with the current provider key; this attempt's marker included */
+	int32_t unknown_before; /* with earlier provider keys */
+	usec_t window_until;    /* USEC_NEVER: endless, or never sent */
+	usec_t not_after;       /* USEC_NEVER: none */
+	usec_t first_sent_at;   /* USEC_NEVER: never */
+};
+
+struct life_policy {
+	struct conf_retry retry;
+	usec_t margin; /* no resend is planned later than window_until less this */
+	bool stores_errors; /* the provider replays stored errors: sending again changes nothing */
+};
+
+struct life_step {
+	enum effect_state state;
+	usec_t due_at;          /* wall, for pending and retry_wait */
+	int32_t unknown_delta;
+	int32_t attempts_delta;
+	int32_t throttled_delta;
+	bool unsent;            /* this attempt left nothing: sent_at, and first_sent_at if equal, go */
+};
+
+/* random is a full 64-bit draw. */
+void life_result(const struct life *life, const struct life_policy *policy,
+		 const struct verdict *verdict, usec_t now, uint64_t random,
+		 struct life_step *step_r);
+/* Its owner's lease or its deadline has run out. */
+void life_takeover(const struct life *life, const struct life_policy *policy, usec_t now,
+		   struct life_step *step_r);
+/* A waiting key whose window is about to close, or whose not_after has passed. */
+void life_expire(const struct life *life, const struct life_policy *policy, usec_t now,
+		 struct life_step *step_r);
+
+/* The margin of the contract: greatest backoff + timeouts + 10 % of the window. */
+usec_t life_margin(const struct conf_retry *retry, usec_t connect_timeout, usec_t timeout,
+		   usec_t window);
+
+/* The wait before attempt number `attempts` + 1: none 0, fixed `first`, exponential with full
+ * jitter: uniform in [0, min(max, first * 2^(attempts-1))]. Never overflows. */
+usec_t retry_delay(const struct conf_retry *retry, int32_t attempts, uint64_t random);
+
+#endif

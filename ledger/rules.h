@@ -1,0 +1,74 @@
+/* The configured effects, compiled: which events lead to which request on which target.
+ * A pure core: no library of the network or the database, no clock. */
+#ifndef LEDGER_RULES_H
+#define LEDGER_RULES_H
+
+#include "buf.h"
+#include "conf.h"
+#include "event.h"
+
+struct rules;
+struct rule_code; /* private: compiled templates */
+
+struct target {
+	const struct conf_target *conf;
+	const struct conf_profile *profile;
+	char *base;          /* the URL without a trailing slash */
+	char *authorization; /* rendered with its secret, or NULL; never logged */
+	size_t index;        /* 0 .. rules_target_count() - 1 */
+};
+
+struct rule {
+	const struct conf_effect *conf;
+	const struct target *target;
+	const struct rule_code *code;
+};
+
+/* Compiles and checks everything that the configuration leaves to the ledger: templates, key lint
+ * (deterministic, made of something from the event, not of offsets or the clock), targets and
+ * profiles named, modes served, window longer than its margin. All faults at once, one a line, each
+ * with its place. Warnings go to `warnings`, one a line. conf must outlive the rules. */
+MUST_USE bool rules_new(const struct conf *conf, struct buf *faults, struct buf *warnings,
+			struct rules **rules_r);
+void rules_free(struct rules *rules);
+
+size_t rules_target_count(const struct rules *rules);
+const struct target *rules_target(const struct rules *rules, size_t index);
+/* NULL when the effect has left the configuration. */
+const struct rule *rules_find(const struct rules *rules, const char *effect, size_t length);
+/* The distinct topics to subscribe to. */
+size_t rules_topic_count(const struct rules *rules);
+const char *rules_topic(const struct rules *rules, size_t index);
+
+/* What one rule makes of one event. A zeroed draft is empty; reuse it from event to event. */
+struct draft {
+	const struct rule *rule;
+	struct buf key;          /* idempotency key */
+	struct buf tenant;       /* "" : none */
+	struct buf provider_key; /* as it goes on the wire, before quoting */
+	struct buf url;
+	struct buf headers; /* configured ones, rendered: "Name: value\n" each; not the key, no secret */
+	struct buf body;    /* empty when body_is_value */
+	bool body_is_value; /* the event's value is sent byte for byte */
+	bool dead;          /* key and tenant stand, but the request could not be rendered */
+	char why[512];      /* when dead: the reason, with the name of the place */
+	uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
+	usec_t not_after;   /* wall; USEC_NEVER: none */
+};
+void draft_done(struct draft *draft);
+
+/* Receives each draft of an event; borrowed for the call. */
+typedef void rules_draft_fn(void *arg, const struct draft *draft);
+
+enum rules_verdict {
+	RULES_MATCHED,   /* every matching rule gave a draft */
+	RULES_UNMATCHED, /* no rule matches this topic and type */
+	RULES_POISON,    /* at least one matching rule could not make its key: the text says why; the
+			  * other rules still gave theirs */
+};
+
+/* Renders the event by every matching rule, in the order of the configuration. */
+enum rules_verdict rules_apply(struct rules *rules, const struct event *event, usec_t now,
+			       struct err *why, rules_draft_fn *fn, void *arg);
+
+#endif
