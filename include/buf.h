@@ -18,9 +18,9 @@ void buf_add(struct buf *buf, const void *data, size_t length);
 void buf_add_char(struct buf *buf, char c);
 void buf_add_text(struct buf *buf, const char *text);
 void buf_addf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void buf_clear(struct buf *buf);       /* length 0, memory kept */
-void buf_done(struct buf *buf);        /* frees; the buffer is empty and usable again */
-char *buf_take(struct buf *buf);       /* the caller's to free; the buffer is empty afterwards */
+void buf_clear(struct buf *buf); /* length 0, memory kept */
+void buf_done(struct buf *buf);  /* frees; the buffer is empty and usable again */
+char *buf_take(struct buf *buf); /* the caller's to free; the buffer is empty afterwards */
 const char *buf_text(const struct buf *buf); /* "" when nothing was ever added */
 
 #endif

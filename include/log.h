@@ -1,6 +1,7 @@
 /* Logging: one line an event on stderr, logfmt or JSON; values are escaped here, so that nothing
  * from outside can forge a line. Never a payload above debug, never a secret. A thing is logged
- * once, where it is handled; common/ itself does not log, except through a callback of a library. */
+ * once, where it is handled; common/ itself does not log, except through a callback of a library.
+ */
 #ifndef COUNTERFOIL_LOG_H
 #define COUNTERFOIL_LOG_H
 
@@ -28,12 +29,25 @@ void log_write(struct log *log, enum log_level level, const char *message,
 	       const struct log_field *fields);
 
 /* log_info(log, "lease taken", LOG_TEXT("owner", owner), LOG_INT("token", token)) */
-#define LOG_TEXT(name_, text_) { .name = (name_), .text = (text_) ? (text_) : "" }
-#define LOG_INT(name_, number_) { .name = (name_), .number = (int64_t)(number_) }
-#define LOG_FIELDS(...) (const struct log_field[]){ __VA_ARGS__ __VA_OPT__(,) { .name = NULL } }
+#define LOG_TEXT(name_, text_)                                                                     \
+	{                                                                                          \
+		.name = (name_), .text = (text_) ? (text_) : ""                                    \
+	}
+#define LOG_INT(name_, number_)                                                                    \
+	{                                                                                          \
+		.name = (name_), .number = (int64_t)(number_)                                      \
+	}
+#define LOG_FIELDS(...)                                                                            \
+	(const struct log_field[])                                                                 \
+	{                                                                                          \
+		__VA_ARGS__ __VA_OPT__(, )                                                         \
+		{                                                                                  \
+			.name = NULL                                                               \
+		}                                                                                  \
+	}
 #define log_error(log, message, ...) log_write((log), LOG_ERROR, (message), LOG_FIELDS(__VA_ARGS__))
-#define log_warn(log, message, ...) log_write((log), LOG_WARN, (message), LOG_FIELDS(__VA_ARGS__))
-#define log_info(log, message, ...) log_write((log), LOG_INFO, (message), LOG_FIELDS(__VA_ARGS__))
+#define log_warn(log, message, ...)  log_write((log), LOG_WARN, (message), LOG_FIELDS(__VA_ARGS__))
+#define log_info(log, message, ...)  log_write((log), LOG_INFO, (message), LOG_FIELDS(__VA_ARGS__))
 #define log_debug(log, message, ...) log_write((log), LOG_DEBUG, (message), LOG_FIELDS(__VA_ARGS__))
 
 /* For what may repeat without end: true when the line should be written now; `held` is then the

@@ -1,5 +1,6 @@
 /* The event loop: a thin face over libevent, one a program. Callbacks run on the one thread, one
- * after the other. An object may be freed inside its own callback, never inside one of its caller's. */
+ * after the other. An object may be freed inside its own callback, never inside one of its
+ * caller's. */
 #ifndef COUNTERFOIL_LOOP_H
 #define COUNTERFOIL_LOOP_H
 

@@ -11,11 +11,11 @@
 
 typedef int64_t usec_t;
 
-#define USEC_MS  ((usec_t)1000)
-#define USEC_SEC ((usec_t)1000000)
-#define USEC_MIN (60 * USEC_SEC)
-#define USEC_HOUR (60 * USEC_MIN)
-#define USEC_DAY (24 * USEC_HOUR)
+#define USEC_MS    ((usec_t)1000)
+#define USEC_SEC   ((usec_t)1000000)
+#define USEC_MIN   (60 * USEC_SEC)
+#define USEC_HOUR  (60 * USEC_MIN)
+#define USEC_DAY   (24 * USEC_HOUR)
 #define USEC_NEVER INT64_MAX
 
 usec_t usec_boot(void); /* CLOCK_BOOTTIME */
