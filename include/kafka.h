@@ -12,7 +12,11 @@
 
 /* A librdkafka configuration with the user's properties, properties_file and password_file applied
  * in that order and the log directed to `log` (which must outlive the client). The caller adds its
- * own settings and hands it to rd_kafka_new(), or destroys it. */
+ * own settings and hands it to rd_kafka_new(), or destroys it.
+ *
+ * The client's opaque is `log`: librdkafka gives a log callback nothing else. So the caller never
+ * calls rd_kafka_conf_set_opaque(); it takes delivery reports, rebalances and errors as events from
+ * its queue (rd_kafka_conf_set_events()), or finds itself by the message's or the topic's opaque. */
 MUST_USE bool kafka_conf_new(const struct conf_kafka *kafka, struct log *log, struct err *err,
 			     rd_kafka_conf_t **conf_r);
 
