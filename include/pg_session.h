@@ -7,6 +7,7 @@
 
 struct pg_session;
 
+/* settings->statement_timeout 0: no limit. */
 MUST_USE bool pg_session_open(const struct pg_settings *settings, struct err *err,
 			      struct pg_session **session_r);
 void pg_session_free(struct pg_session *session); /* NULL is fine */
@@ -17,7 +18,11 @@ MUST_USE bool pg_session_query(struct pg_session *session, const char *sql,
 			       const struct pg_params *params, struct err *err, char *sqlstate_r,
 			       PGresult **result_r);
 
-/* A script of several statements, as psql would send it; any error ends it. */
-MUST_USE bool pg_session_script(struct pg_session *session, const char *sql, struct err *err);
+/* 'database "shop" at db.internal:5432', for messages. */
+const char *pg_session_name(const struct pg_session *session);
+
+/* A script of several statements, as psql would send it; any error ends it. sqlstate_r as above. */
+MUST_USE bool pg_session_script(struct pg_session *session, const char *sql, struct err *err,
+				char *sqlstate_r);
 
 #endif
