@@ -11,7 +11,9 @@
 struct instance;
 
 struct instance_events {
-	void (*held)(void *arg, int64_t id); /* a lease is held, under this (new) instance id */
+	/* A lease is held under this instance id: once for each new id, and again after every renewal,
+	 * when instance_until() has moved on. */
+	void (*held)(void *arg, int64_t id);
 	void (*lost)(void *arg);             /* it ended, or ends at once: nothing may be sent any more */
 	void *arg;
 };
