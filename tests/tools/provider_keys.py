@@ -1,0 +1,112 @@
+"""How a payments provider honours idempotency keys: pure, no clock and no network."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass
+class Request:
+    n: int                      # numbered by arrival
+    connection: int
+    nth: int                    # on its connection, from 1
+    method: str
+    path: str
+    headers: list[tuple[str, str]]
+    body: bytes = b""
+    digest: str = ""
+
+    def take_body(self, body: bytes) -> None:
+        self.body = body
+        self.digest = hashlib.sha256(body).hexdigest()
+
+    def header(self, name: str) -> str | None:
+        for known, value in self.headers:
+            if known.lower() == name.lower():
+                return value
+        return None
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: str = ""
+
+
+@dataclass
+class Profile:
+    """What the provider promises about keys."""
+
+    header: str = "Idempotency-Key"   # "": keys are not known, every request executes
+    window: float = 86400             # seconds for which a key is remembered, from its first request
+    stores: str = "all"               # all | 2xx | none: which answers are kept and given again
+    in_progress: int = 409
+    mismatch: int = 400
+    success: int = 200
+    authorization: str = ""           # the value required, "" asks for none
+
+
+class Verdict(Enum):
+    EXECUTE = "execute"
+    REPLAY = "replay"
+    IN_PROGRESS = "in progress"
+    MISMATCH = "mismatch"
+
+
+@dataclass
+class _Known:
+    since: float
+    content: tuple[str, str, str]
+    answer: Answer | None = None      # None: in progress
+
+
+class Keys:
+    """The keys that the provider remembers."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._known: dict[str, _Known] = {}
+
+    def key(self, request: Request) -> str | None:
+        return request.header(self.profile.header) if self.profile.header else None
+
+    def begin(self, request: Request, now: float) -> tuple[Verdict, Answer | None]:
+        """What is to be done with a request; EXECUTE must be followed by finish()."""
+        key = self.key(request)
+        if key is None:
+            return Verdict.EXECUTE, None
+        known = self._known.get(key)
+        content = (request.method, request.path, request.digest)
+        if known is None or (known.answer and now - known.since > self.profile.window):
+            self._known[key] = _Known(now, content)
+            return Verdict.EXECUTE, None
+        if known.content != content:
+            return Verdict.MISMATCH, None
+        if known.answer is None:
+            return Verdict.IN_PROGRESS, None
+        return Verdict.REPLAY, known.answer
+
+    def finish(self, request: Request, answer: Answer) -> bool:
+        """Ends an execution; true when the answer is kept for the key."""
+        key = self.key(request)
+        if key is None:
+            return False
+        if self.profile.stores == "none" or (self.profile.stores == "2xx"
+                                             and not 200 <= answer.status <= 299):
+            del self._known[key]
+            return False
+        self._known[key].answer = answer
+        return True
+
+    def keep(self, request: Request, answer: Answer, since: float) -> None:
+        """A kept answer from the record, or one that was decided without executing."""
+        key = self.key(request)
+        if key is not None:
+            self._known[key] = _Known(since, (request.method, request.path, request.digest), answer)
+
+    def forget(self) -> None:
+        """The window of every key that is not in progress ends now."""
+        self._known = {k: v for k, v in self._known.items() if v.answer is None}
