@@ -2,21 +2,30 @@
  * of it is a function of the numbers that the claim returned.
  *
  *   pending | retry_wait --claim--> in_flight --result--> completed | retry_wait | dead | uncertain
- *   in_flight --take-over--> retry_wait | uncertain      pending | retry_wait --time--> dead | uncertain
+ *   in_flight --take-over--> retry_wait | uncertain
+ *   pending | retry_wait --time--> dead | uncertain
  *
- * dead means certainly not applied: no step leads there while a send is unaccounted for. */
+ * dead means certainly not applied: no step leads there while a send is unaccounted for.
+ *
+ * The claim holds up its end: while unknown_sends > 0 it takes no key later than window_until less
+ * the margin, and it begins a new window (first_sent_at, window_until) only when unknown_sends = 0
+ * and the old window is over. */
 #ifndef LEDGER_LIFE_H
 #define LEDGER_LIFE_H
 
 #include "effect.h"
 #include "outcome.h"
+#include "retry.h"
 
-/* A key as its claim (marker included) or the sweeper read it. Times are wall clock of the database. */
+/* A key as its claim (marker included) or the sweeper read it. Times are wall clock of the
+ * database. */
 struct life {
 	enum effect_mode mode;
-	bool sent;              /* sent_at is set: this claim's bytes may have left */
-	int32_t attempts;       /* budget used before this attempt */
+	bool sent;        /* sent_at is set: this claim's bytes may have left */
+	int32_t tries;    /* claims so far, this one included */
+	int32_t attempts; /* budget used before this attempt */
 	int32_t throttled;
+	int32_t stalled;        /* answers so far that sending again did not change */
 	int32_t unknown_sends;  /* with the current provider key; this attempt's marker included */
 	int32_t unknown_before; /* with earlier provider keys */
 	usec_t window_until;    /* USEC_NEVER: endless, or never sent */
@@ -26,18 +35,26 @@ struct life {
 
 struct life_policy {
 	struct conf_retry retry;
-	usec_t margin; /* no resend is planned later than window_until less this */
+	usec_t margin;      /* no resend is planned later than window_until less this */
 	bool stores_errors; /* the provider replays stored errors: sending again changes nothing */
 };
 
 struct life_step {
 	enum effect_state state;
-	usec_t due_at;          /* wall, for pending and retry_wait */
+	usec_t due_at; /* wall, for pending and retry_wait */
 	int32_t unknown_delta;
 	int32_t attempts_delta;
 	int32_t throttled_delta;
-	bool unsent;            /* this attempt left nothing: sent_at, and first_sent_at if equal, go */
+	int32_t stalled_delta;
+	bool unsent; /* this attempt left nothing: sent_at, and first_sent_at if equal, go */
 };
+
+/* What a key may meet without using its budget, before a person has to look: "in progress" this
+ * often, never more than LIFE_PROGRESS_WAIT apart unless the provider asks for more (ten minutes in
+ * all); and this many replays of a stored error. */
+#define LIFE_PROGRESS_MAX  20
+#define LIFE_PROGRESS_WAIT (30 * USEC_SEC)
+#define LIFE_REPLAYS_MAX   3
 
 /* random is a full 64-bit draw. */
 void life_result(const struct life *life, const struct life_policy *policy,
@@ -53,9 +70,5 @@ void life_expire(const struct life *life, const struct life_policy *policy, usec
 /* The margin of the contract: greatest backoff + timeouts + 10 % of the window. */
 usec_t life_margin(const struct conf_retry *retry, usec_t connect_timeout, usec_t timeout,
 		   usec_t window);
-
-/* The wait before attempt number `attempts` + 1: none 0, fixed `first`, exponential with full
- * jitter: uniform in [0, min(max, first * 2^(attempts-1))]. Never overflows. */
-usec_t retry_delay(const struct conf_retry *retry, int32_t attempts, uint64_t random);
 
 #endif

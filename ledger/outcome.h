@@ -10,27 +10,30 @@
 #include "usec.h"
 
 /* X(symbol, name in attempt.outcome, what is known of the world) */
-#define OUTCOMES(X) \
-	X(APPLIED, "applied", "a complete answer says that it happened") \
-	X(NOT_SENT, "not_sent", "no byte left: DNS, refused, connect timeout, TLS hang") \
-	X(ABORTED, "aborted", "taken back by ourselves before a byte left") \
-	X(NO_ANSWER, "no_answer", "bytes may have left and no answer says what became of them") \
-	X(SERVER_ERROR, "server_error", "500: an answer, but it does not say applied or not") \
-	X(THROTTLED, "throttled", "429: not applied, the target asks for a pause") \
-	X(TRY_LATER, "try_later", "not applied, try again: 421, 425, 408 or 503 where the profile says safe") \
-	X(IN_PROGRESS, "in_progress", "the provider is still working on this key") \
-	X(REFUSED, "refused", "a final no to this request") \
-	X(MISMATCH, "mismatch", "the provider knows this key with other content") \
-	X(CREDENTIALS, "credentials", "401, or the certificate was refused: the target, not the key") \
-	X(FORBIDDEN, "forbidden", "403: the key, until it has met enough different keys") \
-	X(LOST, "lost", "the process that sent it is gone, with the answer if there was one") \
+#define OUTCOMES(X)                                                                                \
+	X(APPLIED, "applied", "a complete answer says that it happened")                           \
+	X(NOT_SENT, "not_sent", "no byte left: DNS, refused, connect timeout, TLS hang")           \
+	X(ABORTED, "aborted", "taken back by ourselves before a byte left")                        \
+	X(NO_ANSWER, "no_answer", "bytes may have left and no answer says what became of them")    \
+	X(SERVER_ERROR, "server_error",                                                            \
+	  "an answer that says neither applied nor not: 500, 408, 503")                            \
+	X(THROTTLED, "throttled", "429: not applied, the target asks for a pause")                 \
+	X(TRY_LATER, "try_later",                                                                  \
+	  "not applied, try again: 421, 425, 503 where the profile says safe")                     \
+	X(IN_PROGRESS, "in_progress", "the provider is still working on this key")                 \
+	X(REFUSED, "refused", "a final no to this request")                                        \
+	X(MISMATCH, "mismatch", "the provider knows this key with other content")                  \
+	X(CREDENTIALS, "credentials",                                                              \
+	  "401, or the certificate was refused: the target, not the key")                          \
+	X(FORBIDDEN, "forbidden", "403: the key, until it has met enough different keys")          \
+	X(LOST, "lost", "the process that sent it is gone, with the answer if there was one")      \
 	X(UNRENDERED, "unrendered", "the request could not be made from the event")
 
 enum outcome {
 #define X(symbol, name, meaning) OUTCOME_##symbol,
 	OUTCOMES(X)
 #undef X
-	OUTCOME_COUNT
+		OUTCOME_COUNT
 };
 
 const char *outcome_name(enum outcome outcome);
@@ -46,19 +49,23 @@ enum transfer_end {
 
 struct answer {
 	enum transfer_end end;
-	int status;          /* 0 unless end is TRANSFER_DONE */
-	bool replayed;       /* the provider says that this is a stored answer (Idempotent-Replayed: true) */
+	int status;    /* 0 unless end is TRANSFER_DONE */
+	bool replayed; /* the provider says that this is a stored answer (Idempotent-Replayed: true)
+			*/
 	const char *retry_after; /* raw header value or NULL */
 	const char *date;        /* raw header value or NULL */
 };
 
 struct verdict {
 	enum outcome outcome;
-	/* An answer for the *key* by the profile: it settles every send made with that key, not only
-	 * this one. */
+	/* An answer for the *key* by the profile: it settles every send made with that key, not
+	 * only this one. */
 	bool settles_key;
-	usec_t retry_after;       /* 0: none was asked for */
-	char error_class[40];     /* "" when applied; else from a closed list: "http 503", "timeout" ... */
+	bool unsent;          /* this attempt left nothing */
+	bool replayed;        /* the answer is the one the provider has stored for the key */
+	usec_t retry_after;   /* 0: none was asked for */
+	char error_class[40]; /* "" when applied; else from a closed list: "http 503", "timeout" ...
+			       */
 };
 
 /* error_class of a transfer without an answer is `transport` (a closed list kept by the executor:
@@ -66,9 +73,5 @@ struct verdict {
 void outcome_of(const struct answer *answer, const struct conf_profile *profile, const char *method,
 		enum effect_mode mode, const char *transport, usec_t now_wall,
 		struct verdict *verdict_r);
-
-/* Retry-After: digits, or one of the three HTTP date forms against the answer's own Date (else
- * now). Past, junk or absent: 0. At most an hour. */
-usec_t retry_after_parse(const char *value, const char *date, usec_t now_wall);
 
 #endif

@@ -61,6 +61,7 @@ CREATE TABLE counterfoil.effect_state (
   tries          int NOT NULL DEFAULT 0,     -- numbers the attempts
   attempts       int NOT NULL DEFAULT 0,     -- the budget: sends not answered by a throttle, and take-overs after sending
   throttled      int NOT NULL DEFAULT 0,
+  stalled        int NOT NULL DEFAULT 0,     -- answers "in progress" and replays of a stored error
   takeovers      int NOT NULL DEFAULT 0,
   unknown_sends  int NOT NULL DEFAULT 0,     -- may have left, without an answer that says applied or not
   unknown_before int NOT NULL DEFAULT 0,     -- the same, under earlier provider keys
