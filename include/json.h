@@ -26,14 +26,16 @@ struct json_value {
 struct json_paths; /* a set of pointers, made once from the configuration */
 
 struct json_paths *json_paths_new(void);
-void json_paths_free(struct json_paths *paths);
+void json_paths_free(struct json_paths *paths); /* NULL is fine */
 /* The index of this pointer in the set (added if it is new). "" is the whole document. */
 MUST_USE bool json_paths_add(struct json_paths *paths, const char *pointer, struct err *err,
 			     size_t *index_r);
 size_t json_paths_count(const struct json_paths *paths);
 
 /* Fills values[0 .. count-1] by index. Their texts live in `data` or `storage`, which must both
- * stay as they are while they are read; storage is cleared first. */
+ * stay as they are while they are read; storage is cleared first. Pointers may overlap: "/a" and
+ * "/a/b" both get their value. The error names the byte, counted from 0, and what is wrong there.
+ */
 MUST_USE bool json_read(const struct json_paths *paths, const char *data, size_t length,
 			struct err *err, struct buf *storage, struct json_value *values);
 
