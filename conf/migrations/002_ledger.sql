@@ -128,7 +128,9 @@ CREATE TABLE counterfoil.attempt (
   truncated     boolean NOT NULL DEFAULT false,
   late          boolean NOT NULL DEFAULT false, -- its claim was no longer in force: evidence only
   recorded_at   timestamptz NOT NULL DEFAULT clock_timestamp());
-CREATE INDEX attempt_effect ON counterfoil.attempt (effect_id, n);
+-- A claim is recorded once by its holder and once by who took it over: a result whose statement is
+-- sent again, because its answer was lost, meets its own row.
+CREATE UNIQUE INDEX attempt_effect ON counterfoil.attempt (effect_id, n, epoch, (outcome = 'lost'));
 CREATE INDEX attempt_provider ON counterfoil.attempt (provider_id) WHERE provider_id IS NOT NULL;
 
 -- The same key with other content. The holder's row is untouched.

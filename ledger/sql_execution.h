@@ -1,0 +1,364 @@
+/* Every statement of execution: lease, claim, result, take-over, targets. Each is one transaction.
+ *
+ * Lock order: effect_state by id, then outbox. A result locks its rows ORDER BY id FOR UPDATE
+ * first; claim, take-over and expiry skip what is locked. set_config() stands in a WHERE, since a
+ * CTE that nothing refers to is never run: without synchronous_commit a crash of the database would
+ * lose a marker after its send. */
+#ifndef LEDGER_SQL_EXECUTION_H
+#define LEDGER_SQL_EXECUTION_H
+
+#include "wire.h"
+
+#define SYNC_COMMIT "(SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
+
+/* --- instance -----------------------------------------------------------------------------------
+ */
+
+/* $1 name, $2 version, $3 lease */
+static const char SQL_INSTANCE_NEW[] =
+	"INSERT INTO counterfoil.instance (program, name, version, until)"
+	" SELECT 'ledger', $1, $2, clock_timestamp() + $3 WHERE " SYNC_COMMIT " RETURNING id";
+
+/* $1 id, $2 lease. No row: it had run out, and the keys may have been taken over already. */
+static const char SQL_INSTANCE_RENEW[] =
+	"UPDATE counterfoil.instance SET seen_at = clock_timestamp(), until = clock_timestamp() + "
+	"$2"
+	" WHERE id = $1 AND until > clock_timestamp() AND " SYNC_COMMIT " RETURNING id";
+
+static const char SQL_INSTANCE_RELEASE[] =
+	"UPDATE counterfoil.instance SET until = least(until, clock_timestamp())"
+	" WHERE id = $1 AND " SYNC_COMMIT;
+
+static const char SQL_INSTANCE_FORGET[] =
+	"DELETE FROM counterfoil.instance i WHERE i.until < now() - interval '1 day'"
+	" AND NOT EXISTS (SELECT FROM counterfoil.effect_state s"
+	"   WHERE s.owner = i.id AND s.state = 'in_flight') AND " SYNC_COMMIT;
+
+/* --- claim --------------------------------------------------------------------------------------
+ */
+
+/* A key as decisions see it, of effect_state s and effect e; key.c reads them in this order. */
+#define KEY_COLUMNS                                                                                \
+	"s.id, s.epoch, s.owner, s.replays, s.sent_at, e.effect, e.topic, e.mode, s.tries,"        \
+	" s.attempts, s.throttled, s.stalled, s.unknown_sends, s.unknown_before, s.window_until,"  \
+	" e.not_after, s.first_sent_at"
+
+/* The request of a claimed key, of effect_request r as well. */
+#define CLAIM_COLUMNS                                                                              \
+	KEY_COLUMNS                                                                                \
+	", e.provider_key || CASE WHEN s.key_no > 0 THEN '~r' || s.key_no ELSE '' END,"            \
+	" r.method, r.url, r.headers,"                                                             \
+	" CASE WHEN r.value_is_body THEN coalesce(r.body, r.event_value) ELSE r.body END"
+
+/* $1 target, $2 owner, $3 rows a tenant, $4 rows, $5 length of the deadline, $6 floor of due_at,
+ * $7 window (NULL: none, or endless), $8 margin.
+ *
+ * Tenants by skip scan. A row is claimed well inside its provider's window, or before it has one,
+ * or when the window is over and no send is unaccounted for: the provider has forgotten the key and
+ * nothing was applied, so a new window begins. Of a serial key only the oldest unfinished row, and
+ * none while a younger one runs (ids commit out of order): the CASE fixes the order of its tests,
+ * so that the advisory lock is tried for heads only. not_after is asked for by a scalar subquery,
+ * which is never turned into a join over all effects. */
+static const char SQL_CLAIM[] =
+	"WITH RECURSIVE t AS ("
+	"  (SELECT tenant FROM counterfoil.effect_state"
+	"    WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND target = $1"
+	"    ORDER BY tenant LIMIT 1)"
+	"  UNION ALL"
+	"  SELECT n.tenant FROM t, LATERAL (SELECT tenant FROM counterfoil.effect_state"
+	"    WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND target = $1"
+	"      AND tenant > t.tenant ORDER BY tenant LIMIT 1) n),"
+	" pick AS MATERIALIZED (SELECT c.id FROM t, LATERAL ("
+	"   SELECT s.id FROM counterfoil.effect_state s"
+	"   WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
+	"     AND s.tenant = t.tenant AND s.due_at >= $6 AND s.due_at <= now()"
+	"     AND (s.window_until IS NULL OR now() + $8 < s.window_until"
+	"       OR (s.unknown_sends + s.unknown_before = 0 AND now() >= s.window_until))"
+	"     AND CASE"
+	"       WHEN (SELECT e.not_after FROM counterfoil.effect e WHERE e.id = s.id) <= now()"
+	"         THEN false"
+	"       WHEN s.serial_key IS NULL THEN true"
+	"       WHEN EXISTS (SELECT FROM counterfoil.effect_state o"
+	"           WHERE o.serial_key = s.serial_key AND o.target = s.target AND o.tenant = "
+	"s.tenant"
+	"             AND o.serial_key IS NOT NULL AND o.id < s.id"
+	"             AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')) THEN "
+	"false"
+	"       WHEN EXISTS (SELECT FROM counterfoil.effect_state o"
+	"           WHERE o.serial_key = s.serial_key AND o.target = s.target AND o.tenant = "
+	"s.tenant"
+	"             AND o.serial_key IS NOT NULL AND o.state = 'in_flight') THEN false"
+	"       ELSE pg_try_advisory_xact_lock(1129270861,"
+	"         hashtext(s.target || chr(1) || s.tenant || chr(1) || s.serial_key)) END"
+	"   ORDER BY s.due_at, s.id LIMIT $3 FOR UPDATE OF s SKIP LOCKED) c"
+	"   LIMIT $4)"
+	" UPDATE counterfoil.effect_state s SET state = 'in_flight', epoch = s.epoch + 1, owner = "
+	"$2,"
+	"   deadline = clock_timestamp() + $5, tries = s.tries + 1, state_since = now(),"
+	"   sent_at = now(), unknown_sends = s.unknown_sends + 1,"
+	"   first_sent_at = CASE WHEN s.first_sent_at IS NULL OR s.window_until <= now()"
+	"     THEN now() ELSE s.first_sent_at END,"
+	"   window_until = CASE WHEN s.first_sent_at IS NULL OR s.window_until <= now()"
+	"     THEN CASE e.mode WHEN 'idempotent' THEN now() + $7 END ELSE s.window_until END"
+	" FROM pick,"
+	"   LATERAL (SELECT effect, topic, mode, provider_key, not_after FROM counterfoil.effect"
+	"     WHERE id = pick.id OFFSET 0) e,"
+	"   LATERAL (SELECT method, url, headers, body, event_value, value_is_body"
+	"     FROM counterfoil.effect_request WHERE id = pick.id OFFSET 0) r"
+	" WHERE s.id = pick.id AND " SYNC_COMMIT " RETURNING " CLAIM_COLUMNS;
+
+/* $1 owner, $2 the ids that are known here, $3 target. What a claim took whose answer never came:
+ * nothing of these was sent. */
+static const char SQL_CLAIM_LOST[] =
+	"SELECT " CLAIM_COLUMNS
+	" FROM counterfoil.effect_state s JOIN counterfoil.effect e ON e.id = s.id"
+	" JOIN counterfoil.effect_request r ON r.id = s.id"
+	" WHERE s.state = 'in_flight' AND s.owner = $1 AND s.id <> ALL ($2) AND s.target = $3"
+	" ORDER BY s.id";
+
+/* What a claim marked and nothing left of: the window did not begin with it. */
+#define UNSENT_SET                                                                                 \
+	"   first_sent_at = CASE WHEN r.unsent AND s.first_sent_at = s.sent_at THEN NULL"          \
+	"     ELSE s.first_sent_at END,"                                                           \
+	"   window_until = CASE WHEN r.unsent AND s.first_sent_at = s.sent_at THEN NULL"           \
+	"     ELSE s.window_until END,"                                                            \
+	"   sent_at = CASE WHEN r.unsent THEN NULL ELSE s.sent_at END,"
+
+/* --- what follows from the end of a key ----------------------------------------------------------
+ */
+
+/* Both read the CTEs r (what was asked for, numbered by ord) and u (what was changed: the row of
+ * effect_state as it is now, with ord).
+ *
+ * A key made dead sends the event that died to its dead-letter topic, in the same transaction: the
+ * event as it came, and why it died; see dead_letter.h. Of a letter that would pass what a broker
+ * takes by default the value is left out. */
+#define DEAD_LETTERS                                                                               \
+	" letter AS (SELECT r.dl_id, r.dl_topic, e.event_type, e.subject, q.event_key,"            \
+	"     CASE WHEN q.value_is_body THEN coalesce(q.event_value, q.body)"                      \
+	"       ELSE q.event_value END AS value,"                                                  \
+	"     coalesce(convert_from(q.event_headers, 'UTF8')::jsonb, '{}') || jsonb_build_object(" \
+	"       '" WIRE_EVENT_ID "', e.event_id, '" WIRE_DEAD_REASON "', r.dl_reason,"             \
+	"       '" WIRE_DEAD_EFFECT "', e.effect, '" WIRE_DEAD_ATTEMPTS "', u.attempts::text,"     \
+	"       '" WIRE_DEAD_ORIGIN "', e.topic || '/' || e.partition || '/' || e.\"offset\")"     \
+	"       AS headers"                                                                        \
+	"   FROM u JOIN r USING (ord) JOIN counterfoil.effect e ON e.id = u.id"                    \
+	"     JOIN counterfoil.effect_request q ON q.id = u.id"                                    \
+	"   WHERE u.state = 'dead' AND r.dl_id IS NOT NULL),"                                      \
+	" sized AS (SELECT *, octet_length(value) > 990000 - octet_length(headers::text)"          \
+	"     - coalesce(octet_length(event_key), 0) AS large FROM letter),"                       \
+	" letters AS (INSERT INTO counterfoil.outbox"                                              \
+	"   (event_id, topic, type, ordering_key, message_key, payload, headers)"                  \
+	"   SELECT dl_id, dl_topic, coalesce(nullif(event_type, ''), 'unknown'),"                  \
+	"     nullif(subject, ''), event_key, CASE WHEN large THEN NULL ELSE value END,"           \
+	"     CASE WHEN large THEN headers || jsonb_build_object('" WIRE_VALUE_OMITTED "',"        \
+	"       octet_length(value)::text) ELSE headers END"                                       \
+	"   FROM sized ON CONFLICT (event_id) DO NOTHING),"
+
+/* A finished head frees the next of its serial key. */
+#define FOLLOWERS                                                                                  \
+	" freed AS (UPDATE counterfoil.effect_state f SET waiting = false FROM u, LATERAL ("       \
+	"   SELECT q.id FROM counterfoil.effect_state q WHERE q.target = u.target"                 \
+	"     AND q.tenant = u.tenant AND q.serial_key = u.serial_key AND q.serial_key IS NOT "    \
+	"NULL"                                                                                     \
+	"     AND q.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') AND q.id <> u.id" \
+	"   ORDER BY q.id LIMIT 1) h"                                                              \
+	"   WHERE u.state IN ('completed', 'dead') AND f.id = h.id AND f.waiting RETURNING f.id)"
+
+#define ENDED                                                                                      \
+	DEAD_LETTERS FOLLOWERS " SELECT ARRAY(SELECT ord FROM u) AS changed, (SELECT count(*) "    \
+			       "FROM freed) AS freed"
+
+/* --- result -------------------------------------------------------------------------------------
+ */
+
+/* Arrays of equal length, sorted by id: $1 id, $2 epoch, $3 owner, $4 n, $5 state, $6 outcome,
+ * $7 http_status, $8 curl_code, $9 error_class, $10 due_at, $11..$14 unknown_sends, attempts,
+ * throttled and stalled to add, $15 unsent, $16 provider_id, $17 started_at, $18 took_us, $19
+ * error, $20 provider_key, $21 response_head, $22 response_body, $23 truncated, $24 emit_failed,
+ * $25 dl_id (NULL: no dead letter), $26 dl_topic, $27 dl_reason.
+ *
+ * A result counts while its claim is in force: the same epoch, the same owner, still in flight. One
+ * exception: an answer that says applied completes the key that a take-over of this very claim made
+ * uncertain, when nobody has acted since (whoever acts raises the epoch). What matches no row is
+ * kept as evidence. The unique index of attempt makes the second sending of a statement whose
+ * answer was lost harmless. */
+static const char SQL_RESULT[] =
+	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[],"
+	"   $4::int[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],"
+	"   $10::timestamptz[], $11::int[], $12::int[], $13::int[], $14::int[], $15::bool[],"
+	"   $16::text[], $17::timestamptz[], $18::bigint[], $19::text[], $20::text[],"
+	"   $21::bytea[], $22::bytea[], $23::bool[], $24::bool[], $25::uuid[], $26::text[],"
+	"   $27::text[])"
+	"   WITH ORDINALITY r(id, epoch, owner, n, state, outcome, http, curl, error_class,"
+	"     due_at, unknown, attempts, throttled, stalled, unsent, provider_id, started, took,"
+	"     error, provider_key, head, body, truncated, emit_failed, dl_id, dl_topic, dl_reason, "
+	"ord)),"
+	" mine AS MATERIALIZED (SELECT s.id, r.ord, s.state = 'uncertain' AS late"
+	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
+	"   WHERE (s.state = 'in_flight' AND s.epoch = r.epoch AND s.owner = r.owner"
+	"       OR s.state = 'uncertain' AND s.epoch = r.epoch + 1 AND r.state = 'completed')"
+	"     AND " SYNC_COMMIT " ORDER BY s.id FOR UPDATE OF s),"
+	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"
+	"   owner = NULL, deadline = NULL, outcome = r.outcome, http_status = r.http,"
+	"   curl_code = r.curl, error_class = r.error_class,"
+	"   due_at = coalesce(r.due_at, s.due_at), unknown_sends = s.unknown_sends + r.unknown,"
+	"   attempts = s.attempts + r.attempts, throttled = s.throttled + r.throttled,"
+	"   stalled = s.stalled + r.stalled," UNSENT_SET
+	"   provider_id = coalesce(r.provider_id, s.provider_id),"
+	"   emit_failed = s.emit_failed OR r.emit_failed, state_since = now(),"
+	"   completed_at = CASE WHEN r.state = 'completed' THEN now() END"
+	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord),"
+	" a AS (INSERT INTO counterfoil.attempt (effect_id, n, epoch, owner, started_at, took_us,"
+	"     outcome, http_status, curl_code, error, provider_id, provider_key, response_head,"
+	"     response_body, truncated, late)"
+	"   SELECT r.id, r.n, r.epoch, r.owner, r.started, r.took, r.outcome, r.http, r.curl,"
+	"     r.error, r.provider_id, r.provider_key, r.head, r.body, r.truncated,"
+	"     coalesce(m.late, true)"
+	"   FROM r LEFT JOIN mine m USING (ord) WHERE " SYNC_COMMIT
+	" ON CONFLICT DO NOTHING)," ENDED;
+
+/* --- sweep --------------------------------------------------------------------------------------
+ */
+
+/* Of s: its deadline has passed, or its owner's lease has. */
+#define STALE                                                                                      \
+	"(s.deadline < now() OR NOT EXISTS (SELECT FROM counterfoil.instance i"                    \
+	" WHERE i.id = s.owner AND i.program = 'ledger' AND i.until > now()))"
+
+/* $1 after this id, $2 rows. By id, so that a row that cannot be taken over hides no other. */
+static const char SQL_STALE[] =
+	"SELECT " KEY_COLUMNS ", s.target, clock_timestamp()"
+	" FROM counterfoil.effect_state s JOIN counterfoil.effect e ON e.id = s.id"
+	" WHERE s.state = 'in_flight' AND s.id > $1 AND " STALE " ORDER BY s.id LIMIT $2";
+
+/* What the two statements of the sweep share: $1 id, $2 epoch, $3 state, $4 due_at, $5 and $6
+ * unknown_sends and attempts to add, $7 unsent, $8 error_class, $9 emit_failed, $10 dl_id,
+ * $11 dl_topic, $12 dl_reason. The numbers that were decided on stand as long as the epoch and the
+ * state do, so the rows need not be locked while they are decided on. */
+#define SWEPT                                                                                      \
+	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[],"        \
+	"   $4::timestamptz[], $5::int[], $6::int[], $7::bool[], $8::text[], $9::bool[],"          \
+	"   $10::uuid[], $11::text[], $12::text[])"                                                \
+	"   WITH ORDINALITY r(id, epoch, state, due_at, unknown, attempts, unsent, error_class,"   \
+	"     emit_failed, dl_id, dl_topic, dl_reason, ord)),"
+
+#define SWEPT_SET                                                                                  \
+	"   due_at = coalesce(r.due_at, s.due_at), unknown_sends = s.unknown_sends + r.unknown,"   \
+	"   attempts = s.attempts + r.attempts," UNSENT_SET                                        \
+	"   error_class = r.error_class, emit_failed = s.emit_failed OR r.emit_failed,"            \
+	"   state_since = now()"
+
+static const char SQL_TAKE_OVER[] = SWEPT
+	" mine AS MATERIALIZED (SELECT s.id, s.epoch, s.owner, s.tries, r.ord,"
+	"     coalesce(s.sent_at, s.state_since) AS started"
+	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
+	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND " STALE " AND " SYNC_COMMIT
+	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
+	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"
+	"   epoch = s.epoch + 1, owner = NULL, deadline = NULL, takeovers = s.takeovers + 1,"
+	"   outcome = 'lost', http_status = NULL, curl_code = NULL," SWEPT_SET
+	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord),"
+	" a AS (INSERT INTO counterfoil.attempt (effect_id, n, epoch, owner, started_at, outcome)"
+	"   SELECT m.id, m.tries, m.epoch, m.owner, m.started, 'lost' FROM mine m"
+	"   ON CONFLICT DO NOTHING)," ENDED;
+
+/* $1..$4 after this target, tenant, due_at, id; $5 rows; $6 targets and $7 their margins. Walks the
+ * waiting keys a page at a time: those whose time is over, and the last of a full page. The claim
+ * refuses them meanwhile, so the walk need not be quick. */
+static const char SQL_EXPIRED[] =
+	"WITH page AS MATERIALIZED (SELECT s.*, row_number() OVER"
+	"     (ORDER BY s.target, s.tenant, s.due_at, s.id) = $5 AS last"
+	"   FROM counterfoil.effect_state s"
+	"   WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting"
+	"     AND (s.target, s.tenant, s.due_at, s.id) > ($1, $2, $3, $4)"
+	"   ORDER BY s.target, s.tenant, s.due_at, s.id LIMIT $5),"
+	" m AS (SELECT * FROM unnest($6::text[], $7::interval[]) m(target, margin))"
+	" SELECT " KEY_COLUMNS ", s.target, clock_timestamp(), o.over, s.last, s.tenant, s.due_at"
+	" FROM page s JOIN counterfoil.effect e ON e.id = s.id LEFT JOIN m ON m.target = s.target,"
+	"   LATERAL (SELECT coalesce(e.not_after <= now(), false)"
+	"     OR (s.unknown_sends + s.unknown_before > 0 AND coalesce("
+	"       s.window_until - coalesce(m.margin, '0') <= now(), false)) AS over) o"
+	" WHERE o.over OR s.last ORDER BY s.target, s.tenant, s.due_at, s.id";
+
+static const char SQL_EXPIRE[] = SWEPT
+	" mine AS MATERIALIZED (SELECT s.id, r.ord"
+	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
+	"   WHERE s.state IN ('pending', 'retry_wait') AND s.epoch = r.epoch AND " SYNC_COMMIT
+	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
+	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state," SWEPT_SET
+	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord)," ENDED;
+
+/* $1..$3 after this target, tenant and serial key, $4 rows. Frees heads that a race left waiting: a
+ * head that finished while its follower was being inserted. */
+static const char SQL_RELEASE[] =
+	"WITH RECURSIVE k AS ("
+	"  (SELECT target, tenant, serial_key, 1 AS n FROM counterfoil.effect_state"
+	"    WHERE serial_key IS NOT NULL"
+	"      AND state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')"
+	"      AND (target, tenant, serial_key) > ($1, $2, $3)"
+	"    ORDER BY target, tenant, serial_key LIMIT 1)"
+	"  UNION ALL"
+	"  SELECT m.target, m.tenant, m.serial_key, k.n + 1 FROM k, LATERAL ("
+	"    SELECT target, tenant, serial_key FROM counterfoil.effect_state"
+	"    WHERE serial_key IS NOT NULL"
+	"      AND state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')"
+	"      AND (target, tenant, serial_key) > (k.target, k.tenant, k.serial_key)"
+	"    ORDER BY target, tenant, serial_key LIMIT 1) m WHERE k.n < $4),"
+	" h AS MATERIALIZED (SELECT h.id FROM k, LATERAL ("
+	"    SELECT id, waiting FROM counterfoil.effect_state s WHERE s.serial_key = k.serial_key"
+	"      AND s.target = k.target AND s.tenant = k.tenant AND s.serial_key IS NOT NULL"
+	"      AND s.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')"
+	"    ORDER BY s.id LIMIT 1) h WHERE h.waiting),"
+	" l AS MATERIALIZED (SELECT s.id FROM counterfoil.effect_state s"
+	"    WHERE s.id = ANY (ARRAY(SELECT id FROM h)) AND " SYNC_COMMIT
+	"    ORDER BY s.id FOR UPDATE SKIP LOCKED),"
+	" f AS (UPDATE counterfoil.effect_state s SET waiting = false FROM l WHERE s.id = l.id"
+	"    RETURNING s.id)"
+	" SELECT target, tenant, serial_key, (SELECT count(*) FROM f) FROM k"
+	" ORDER BY n DESC LIMIT 1";
+
+/* $1: count no further. */
+static const char SQL_BACKLOG[] =
+	"SELECT count(*) FROM (SELECT FROM counterfoil.effect_state"
+	" WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND due_at <= now()"
+	" LIMIT $1) t";
+
+/* --- targets ------------------------------------------------------------------------------------
+ */
+
+static const char SQL_TARGETS[] =
+	"SELECT target, held, coalesce(held_by = 'system', false), coalesce(hold_reason, ''),"
+	" greatest(extract(epoch from paused_until - now()) * 1000000, 0)::bigint"
+	" FROM counterfoil.target_state";
+
+/* $1 target, $2 reason, $3 time to the first probe. No row: it is held already. */
+static const char SQL_TARGET_HOLD[] =
+	"INSERT INTO counterfoil.target_state AS t"
+	" (target, held, hold_reason, held_by, held_since, probe_at)"
+	" SELECT $1, true, $2, 'system', now(), now() + $3::interval WHERE " SYNC_COMMIT
+	" ON CONFLICT (target) DO UPDATE SET held = true, hold_reason = excluded.hold_reason,"
+	"   held_by = 'system', held_since = now(), probe_at = excluded.probe_at,"
+	"   changed_at = clock_timestamp()"
+	" WHERE NOT t.held RETURNING target";
+
+static const char SQL_TARGET_OPEN[] =
+	"UPDATE counterfoil.target_state SET held = false, hold_reason = NULL, held_by = NULL,"
+	" held_since = NULL, probe_at = NULL, changed_at = clock_timestamp()"
+	" WHERE target = $1 AND held AND held_by = 'system' AND " SYNC_COMMIT " RETURNING target";
+
+/* $1 target, $2 time to the next probe. Compare and set: of all processes one gets the row. */
+static const char SQL_TARGET_PROBE[] =
+	"UPDATE counterfoil.target_state SET probe_at = now() + $2::interval"
+	" WHERE target = $1 AND held AND held_by = 'system' AND probe_at <= now()"
+	" AND " SYNC_COMMIT " RETURNING target";
+
+/* $1 target, $2 length */
+static const char SQL_TARGET_PAUSE[] =
+	"INSERT INTO counterfoil.target_state AS t (target, paused_until)"
+	" SELECT $1, now() + $2::interval WHERE " SYNC_COMMIT
+	" ON CONFLICT (target) DO UPDATE SET changed_at = clock_timestamp(),"
+	"   paused_until = greatest(t.paused_until, excluded.paused_until)"
+	" WHERE t.paused_until IS NULL OR t.paused_until < excluded.paused_until";
+
+#endif
