@@ -34,8 +34,8 @@ size_t json_paths_count(const struct json_paths *paths);
 
 /* Fills values[0 .. count-1] by index. Their texts live in `data` or `storage`, which must both
  * stay as they are while they are read; storage is cleared first. Pointers may overlap: "/a" and
- * "/a/b" both get their value. The error names the byte, counted from 0, and what is wrong there.
- */
+ * "/a/b" both get their value. The error names the byte, counted from 0 (yajl stops just behind
+ * what it objects to), and what is wrong. */
 MUST_USE bool json_read(const struct json_paths *paths, const char *data, size_t length,
 			struct err *err, struct buf *storage, struct json_value *values);
 

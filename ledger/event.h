@@ -9,6 +9,7 @@
 #include "effect.h"
 #include "err.h"
 #include "usec.h"
+#include "utf8.h"
 
 struct event_header {
 	const char *name;
@@ -30,27 +31,33 @@ struct event_source {
 	usec_t sent_at; /* the Kafka timestamp; USEC_NEVER: none */
 };
 
-#define EVENT_ID_MAX 256
+#define EVENT_ID_MAX      288 /* room for the longest topic/partition/offset */
+#define EVENT_TYPE_MAX    255
+#define EVENT_SUBJECT_MAX 1024
 
 struct event {
 	struct event_source source;
-	char id[EVENT_ID_MAX + 1]; /* cf-event-id, else ce_id, else id, else topic/partition/offset */
-	char type[256];            /* ce_type, else eventType, else "" */
-	const char *subject;       /* ce_subject, else the message key if it is UTF-8, else NULL */
+	char id[EVENT_ID_MAX +
+		1]; /* cf-event-id, else ce_id, else id, else topic/partition/offset */
+	char type[EVENT_TYPE_MAX + 1]; /* ce_type, else eventType, else "" */
+	const char *subject; /* ce_subject, else the message key if it is text, else NULL */
 	size_t subject_length;
-	const char *content_type; /* the content-type header, else "" (not NUL-terminated beyond length) */
+	const char *content_type; /* the content-type header, else "" (not NUL-terminated beyond
+				     length) */
 	size_t content_type_length;
-	usec_t time; /* ce_time, else the Kafka timestamp, else USEC_NEVER */
-	uint8_t hash[EFFECT_HASH_SIZE]; /* XXH3-128 of the raw value; a tombstone differs from empty */
+	usec_t time;                    /* ce_time, else the Kafka timestamp, else USEC_NEVER */
+	uint8_t hash[EFFECT_HASH_SIZE]; /* XXH3-128 of the raw value; a tombstone differs from empty
+					 */
 };
 
-/* Fails (the message is poison) on an id, type or subject that is not UTF-8, holds a NUL or control
- * character, or is too long; the text says which. */
-MUST_USE bool event_decode(const struct event_source *source, struct err *err, struct event *event_r);
+/* Fails (the message is poison) on an id, type or subject header that is not UTF-8, holds a NUL or
+ * control character, or is too long; the text says which. A header without a value, or with an
+ * empty one, counts as absent for all of them. A message key that would not do is no subject, and
+ * no fault: keys may be binary. A ce_time that is no RFC 3339 time is passed over. */
+MUST_USE bool event_decode(const struct event_source *source, struct err *err,
+			   struct event *event_r);
 
 /* The last header of that name, or NULL. Names compare byte for byte. */
 const struct event_header *event_header_find(const struct event_source *source, const char *name);
-
-bool utf8_valid(const char *text, size_t length);
 
 #endif
