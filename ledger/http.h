@@ -19,16 +19,20 @@ struct http_request { /* borrowed until http_start() returns */
 	const char *body;           /* NULL: none */
 	size_t body_length;
 	usec_t connect_timeout;
-	usec_t timeout; /* total */
+	usec_t timeout;    /* total */
 	size_t answer_max; /* bytes of the body kept; the rest is cut and `truncated` is set */
 	const char *ca_file, *cert_file, *key_file; /* "" : the system's, none, none */
 };
+
+/* Error classes when there was no answer. Nothing was sent: "dns", "connect", "tls", "certificate",
+ * "url", "request". Bytes may have left: "timeout", "reset", "empty answer", "resend blocked",
+ * "cut headers", "headers too large", "garbage". Taken back: "aborted". */
 
 struct http_answer { /* borrowed for the callback */
 	enum transfer_end end;
 	int status;
 	int curl_code;
-	const char *transport; /* error class when there was no answer: see outcome.h; "" otherwise */
+	const char *transport; /* an error class; "" when there was an answer */
 	const char *error;     /* one line for the attempt's record; "" when there is none */
 	const char *head;      /* status line and headers of the final answer */
 	size_t head_length;
@@ -51,7 +55,7 @@ struct http_transfer *http_start(struct http *http, const struct http_request *r
 				 http_done_fn *done, void *arg);
 
 /* Takes a transfer back: done runs (from inside this call) with TRANSFER_ABORTED if no byte can
- * have left, else TRANSFER_CUT. */
+ * have left, else TRANSFER_CUT; TRANSFER_DONE if the answer's headers were complete by then. */
 void http_cancel(struct http_transfer *transfer);
 
 #endif

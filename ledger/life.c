@@ -22,8 +22,7 @@ static usec_t max_usec(usec_t a, usec_t b)
 	return a > b ? a : b;
 }
 
-/* --- what is known of the sends -----------------------------------------------------------------
- */
+/* --- what is known of the sends ------------------------------------------------------------- */
 
 /* This attempt's own marker, if it was set. */
 static int32_t own_send(const struct life *life)
@@ -52,8 +51,7 @@ static void account_progress(struct move *move)
 	move->step.unknown_delta = move->life->unknown_sends > 1 ? -own_send(move->life) : 0;
 }
 
-/* --- where a key goes ----------------------------------------------------------------------------
- */
+/* --- where a key goes ----------------------------------------------------------------------- */
 
 static void finish(struct move *move)
 {
@@ -114,8 +112,7 @@ static void wait_delay(struct move *move, usec_t backoff, const struct verdict *
 		   add(move->now, max_usec(backoff, verdict->retry_after)));
 }
 
-/* --- one function an outcome
- * ---------------------------------------------------------------------- */
+/* --- one function an outcome ---------------------------------------------------------------- */
 
 static void on_final(struct move *move, const struct verdict *verdict)
 {
@@ -205,8 +202,7 @@ static void on_lost(struct move *move)
 	wait_until(move, EFFECT_RETRY_WAIT, move->now);
 }
 
-/* --- the events
- * ----------------------------------------------------------------------------------- */
+/* --- the events ----------------------------------------------------------------------------- */
 
 void life_result(const struct life *life, const struct life_policy *policy,
 		 const struct verdict *verdict, usec_t now, uint64_t random,

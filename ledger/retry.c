@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* --- backoff -----------------------------------------------------------------------------------
- */
+/* --- backoff -------------------------------------------------------------------------------- */
 
 static usec_t exponential(const struct conf_retry *retry, int32_t attempts)
 {
@@ -28,8 +27,7 @@ usec_t retry_delay(const struct conf_retry *retry, int32_t attempts, uint64_t ra
 	return 0;
 }
 
-/* --- Retry-After -------------------------------------------------------------------------------
- */
+/* --- Retry-After ---------------------------------------------------------------------------- */
 
 /* What is left to read of a header's value. Each taker moves on only when it has found its part. */
 struct cursor {

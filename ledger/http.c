@@ -1,0 +1,377 @@
+/* libcurl's multi on the loop.
+ *
+ * CURLOPT_PREREQFUNCTION is called when a connection is ready and before the request is written.
+ * The first call is the line between "nothing left" and "may have left"; a second one is libcurl
+ * about to send again by itself, on a fresh connection after a reused one was closed, and is
+ * refused. */
+#include "http.h"
+
+#include <curl/curl.h>
+#include <stdlib.h>
+
+#include "http_answer.h"
+#include "http_request.h"
+#include "mem.h"
+
+struct http {
+	struct loop *loop;
+	CURLM *multi;
+	struct loop_timer *timer;
+};
+
+/* A descriptor of libcurl's that is being watched. */
+struct http_socket {
+	struct http *http;
+	curl_socket_t fd;
+	struct loop_fd *watch;
+};
+
+struct http_transfer {
+	struct http *http;
+	CURL *easy;
+	struct curl_slist *headers;
+	struct http_reader reader;
+	CURLcode refused;           /* why it could not even be set up */
+	struct loop_timer *refusal; /* tells so from the loop */
+	int sends;                  /* calls of on_ready_to_send() */
+	usec_t started;
+	char error[CURL_ERROR_SIZE];
+	http_done_fn *done;
+	void *arg;
+};
+
+/* --- what a transfer came to ---------------------------------------------------------------- */
+
+static bool is_certificate(CURLcode code)
+{
+	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+	       code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_ISSUER_ERROR ||
+	       code == CURLE_SSL_INVALIDCERTSTATUS;
+}
+
+static enum transfer_end end_of(const struct http_transfer *transfer, CURLcode code)
+{
+	if (transfer->reader.complete)
+		return TRANSFER_DONE;
+	if (transfer->sends > 0)
+		return TRANSFER_CUT;
+	return is_certificate(code) ? TRANSFER_CERTIFICATE : TRANSFER_NOT_SENT;
+}
+
+/* How far a transfer came that sent nothing before its time was up. */
+static const char *phase_of(CURL *easy)
+{
+	curl_off_t resolved = 0, connected = 0;
+	curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
+	curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected);
+	if (!resolved)
+		return "dns";
+	return connected ? "tls" : "connect";
+}
+
+static const char *class_unsent(const struct http_transfer *transfer, CURLcode code)
+{
+	if (is_certificate(code))
+		return "certificate";
+	if (code == CURLE_COULDNT_RESOLVE_HOST)
+		return "dns";
+	if (code == CURLE_COULDNT_CONNECT)
+		return "connect";
+	if (code == CURLE_SSL_CONNECT_ERROR)
+		return "tls";
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		return phase_of(transfer->easy);
+	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
+		return "url";
+	if (code == CURLE_BAD_FUNCTION_ARGUMENT)
+		return "request";
+	return "connect";
+}
+
+static const char *class_cut(const struct http_transfer *transfer, CURLcode code)
+{
+	if (transfer->sends > 1)
+		return "resend blocked";
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		return "timeout";
+	if (code == CURLE_WRITE_ERROR)
+		return "headers too large";
+	if (code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL)
+		return "garbage";
+	if (code != CURLE_OK && code != CURLE_GOT_NOTHING)
+		return "reset";
+	if (!transfer->reader.head.length)
+		return "empty answer";
+	return transfer->reader.status ? "cut headers" : "garbage";
+}
+
+static const char *class_of(const struct http_transfer *transfer, enum transfer_end end,
+			    CURLcode code)
+{
+	switch (end) {
+	case TRANSFER_DONE:
+		return "";
+	case TRANSFER_NOT_SENT:
+	case TRANSFER_CERTIFICATE:
+		return class_unsent(transfer, code);
+	case TRANSFER_CUT:
+		return class_cut(transfer, code);
+	case TRANSFER_ABORTED:
+		break;
+	}
+	return "aborted";
+}
+
+static const char *error_of(const struct http_transfer *transfer, enum transfer_end end,
+			    CURLcode code)
+{
+	if (transfer->sends > 1)
+		return "the connection was closed without an answer, and the request is not sent "
+		       "twice";
+	if (code != CURLE_OK)
+		return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
+	return end == TRANSFER_CUT ? "the answer ended before its headers did" : "";
+}
+
+/* --- the end of a transfer ------------------------------------------------------------------ */
+
+static void transfer_free(struct http_transfer *transfer)
+{
+	loop_timer_free(transfer->refusal);
+	curl_easy_cleanup(transfer->easy);
+	curl_slist_free_all(transfer->headers);
+	http_reader_done(&transfer->reader);
+	free(transfer);
+}
+
+/* Off the multi first: its connection is then free for what `done` may start. */
+static void transfer_finish(struct http_transfer *transfer, enum transfer_end end, CURLcode code,
+			    const char *transport, const char *error)
+{
+	const struct http_reader *reader = &transfer->reader;
+	curl_multi_remove_handle(transfer->http->multi, transfer->easy);
+	const struct http_answer answer = {
+		.end = end,
+		.status = end == TRANSFER_DONE ? reader->status : 0,
+		.curl_code = (int)code,
+		.transport = transport,
+		.error = error,
+		.head = buf_text(&reader->head),
+		.head_length = reader->head.length,
+		.body = buf_text(&reader->body),
+		.body_length = reader->body.length,
+		.truncated = end == TRANSFER_DONE && (reader->truncated || code != CURLE_OK),
+		.replayed = reader->replayed,
+		.retry_after = reader->retry_after[0] ? reader->retry_after : NULL,
+		.date = reader->date[0] ? reader->date : NULL,
+		.took = usec_boot() - transfer->started,
+	};
+	transfer->done(transfer->arg, &answer);
+	transfer_free(transfer);
+}
+
+static void transfer_ended(struct http_transfer *transfer, CURLcode code)
+{
+	const enum transfer_end end = end_of(transfer, code);
+	transfer_finish(transfer, end, code, class_of(transfer, end, code),
+			error_of(transfer, end, code));
+}
+
+static void on_refusal(void *arg)
+{
+	struct http_transfer *transfer = arg;
+	transfer_ended(transfer, transfer->refused);
+}
+
+void http_cancel(struct http_transfer *transfer)
+{
+	const enum transfer_end end = transfer->reader.complete ? TRANSFER_DONE
+				      : transfer->sends > 0     ? TRANSFER_CUT
+								: TRANSFER_ABORTED;
+	transfer_finish(transfer, end, CURLE_ABORTED_BY_CALLBACK,
+			end == TRANSFER_DONE ? "" : "aborted", "taken back");
+}
+
+/* --- libcurl's callbacks during a transfer -------------------------------------------------- */
+
+static int on_ready_to_send(void *arg, char *peer_ip, char *own_ip, int peer_port, int own_port)
+{
+	(void)peer_ip;
+	(void)own_ip;
+	(void)peer_port;
+	(void)own_port;
+	struct http_transfer *transfer = arg;
+	transfer->sends++;
+	return transfer->sends == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+static size_t on_head(char *data, size_t size, size_t count, void *arg)
+{
+	struct http_transfer *transfer = arg;
+	const size_t length = size * count;
+	if (!http_reader_head(&transfer->reader, data, length))
+		return 0;
+	/* both ask for another connection */
+	if (transfer->reader.status == 421 || transfer->reader.status == 425)
+		curl_easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
+	return length;
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+	struct http_transfer *transfer = arg;
+	const size_t length = size * count;
+	return http_reader_body(&transfer->reader, data, length) ? length : 0;
+}
+
+/* --- the multi on the loop ------------------------------------------------------------------ */
+
+static void take_ended(struct http *http)
+{
+	CURLMsg *message;
+	int left;
+	while ((message = curl_multi_info_read(http->multi, &left))) {
+		/* the message is gone once its transfer is */
+		const CURLcode code = message->data.result;
+		void *transfer = NULL;
+		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+		transfer_ended(transfer, code);
+	}
+}
+
+static void act(struct http *http, curl_socket_t fd, int ready)
+{
+	int running;
+	if (curl_multi_socket_action(http->multi, fd, ready, &running) != CURLM_OK)
+		abort();
+	take_ended(http);
+}
+
+static void on_socket_ready(void *arg, bool readable, bool writable)
+{
+	const struct http_socket *socket = arg; /* gone after the call */
+	act(socket->http, socket->fd,
+	    (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0));
+}
+
+static void on_time(void *arg)
+{
+	act(arg, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void socket_free(struct http_socket *socket)
+{
+	if (!socket)
+		return;
+	loop_fd_free(socket->watch);
+	free(socket);
+}
+
+static struct http_socket *socket_new(struct http *http, curl_socket_t fd)
+{
+	struct http_socket *socket = mem_zero(sizeof(*socket));
+	socket->http = http;
+	socket->fd = fd;
+	socket->watch = loop_fd_new(http->loop, fd, on_socket_ready, socket);
+	curl_multi_assign(http->multi, fd, socket);
+	return socket;
+}
+
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+{
+	(void)easy;
+	struct http *http = arg;
+	struct http_socket *socket = socket_arg;
+	if (what == CURL_POLL_REMOVE) {
+		curl_multi_assign(http->multi, fd, NULL);
+		socket_free(socket);
+		return 0;
+	}
+	if (!socket)
+		socket = socket_new(http, fd);
+	loop_fd_want(socket->watch, what & CURL_POLL_IN, what & CURL_POLL_OUT);
+	return 0;
+}
+
+static int on_timer_wanted(CURLM *multi, long milliseconds, void *arg)
+{
+	(void)multi;
+	struct http *http = arg;
+	if (milliseconds < 0)
+		loop_timer_cancel(http->timer);
+	else
+		loop_timer_set(http->timer, milliseconds * USEC_MS);
+	return 0;
+}
+
+struct http *http_new(struct loop *loop)
+{
+	struct http *http = mem_zero(sizeof(*http));
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		abort();
+	http->loop = loop;
+	http->timer = loop_timer_new(loop, on_time, http);
+	http->multi = curl_multi_init();
+	if (!http->multi)
+		abort();
+	curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+	curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
+	curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+	return http;
+}
+
+void http_free(struct http *http)
+{
+	if (!http)
+		return;
+	curl_multi_cleanup(http->multi);
+	loop_timer_free(http->timer);
+	free(http);
+	curl_global_cleanup();
+}
+
+/* --- the start of a transfer ---------------------------------------------------------------- */
+
+static void set_callbacks(struct http_transfer *transfer)
+{
+	CURL *easy = transfer->easy;
+	curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
+	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_ready_to_send);
+	curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_head);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
+}
+
+static struct http_transfer *transfer_new(struct http *http, const struct http_request *request)
+{
+	struct http_transfer *transfer = mem_zero(sizeof(*transfer));
+	transfer->http = http;
+	transfer->started = usec_boot();
+	transfer->easy = curl_easy_init();
+	if (!transfer->easy)
+		abort();
+	http_reader_init(&transfer->reader, request->answer_max);
+	set_callbacks(transfer);
+	transfer->refused = http_request_set(transfer->easy, request, &transfer->headers);
+	return transfer;
+}
+
+struct http_transfer *http_start(struct http *http, const struct http_request *request,
+				 http_done_fn *done, void *arg)
+{
+	struct http_transfer *transfer = transfer_new(http, request);
+	transfer->done = done;
+	transfer->arg = arg;
+	if (transfer->refused == CURLE_OK) {
+		if (curl_multi_add_handle(http->multi, transfer->easy) != CURLM_OK)
+			abort();
+		return transfer;
+	}
+	transfer->refusal = loop_timer_new(http->loop, on_refusal, transfer);
+	loop_timer_set(transfer->refusal, 0);
+	return transfer;
+}
