@@ -59,7 +59,8 @@ struct conf_kafka {
 enum conf_message_key { CONF_KEY_EVENT_ID, CONF_KEY_ORDERING_KEY, CONF_KEY_NONE };
 
 struct conf_relay {
-	char *source;       /* ce_source */
+	char *conninfo; /* "" : postgres.conninfo */
+	char *source;   /* ce_source */
 	char *content_type;
 	enum conf_message_key message_key;
 	int64_t batch;
@@ -76,6 +77,7 @@ enum conf_start { CONF_START_UNSET, CONF_START_EARLIEST, CONF_START_LATEST, CONF
 enum conf_unmatched { CONF_UNMATCHED_PASS, CONF_UNMATCHED_POISON };
 
 struct conf_ledger {
+	char *conninfo; /* "" : postgres.conninfo */
 	char *group;
 	enum conf_start start;
 	usec_t start_time; /* wall, for CONF_START_TIME */
@@ -90,6 +92,10 @@ struct conf_ledger {
 	int64_t result_batch;
 	usec_t result_wait;
 	int64_t response_keep; /* bytes */
+};
+
+struct conf_console {
+	char *conninfo; /* "" : postgres.conninfo */
 };
 
 struct conf_target {
@@ -133,8 +139,8 @@ struct conf_effect {
 	char *body;
 	bool has_body;
 	struct conf_retry retry;
-	usec_t retention;  /* USEC_NEVER: for ever */
-	usec_t not_after;  /* USEC_NEVER: none */
+	usec_t retention; /* USEC_NEVER: for ever */
+	usec_t not_after; /* USEC_NEVER: none */
 	usec_t delay;
 	bool tombstone;
 	char *dead_letter_topic; /* "": "<topic>.dlq" */
@@ -146,15 +152,17 @@ enum conf_quoting { CONF_QUOTING_RAW, CONF_QUOTING_STRING };
 
 struct conf_profile {
 	char *name;
-	char *header;     /* "": no key is sent */
+	char *header; /* "": no key is sent */
 	enum conf_quoting quoting;
 	int64_t max_length;
-	char *characters; /* "" any visible ASCII, else the allowed set, ranges as in "a-zA-Z0-9_-" */
-	usec_t window;    /* 0: none, the profile cannot serve idempotent effects; USEC_NEVER: endless */
+	char *characters; /* "" any visible ASCII, else the allowed set, ranges as in "a-zA-Z0-9_-"
+			   */
+	usec_t window; /* 0: none, the profile cannot serve idempotent effects; USEC_NEVER: endless
+			*/
 	enum conf_stores stores;
 	struct conf_texts in_progress; /* statuses, "409" */
 	struct conf_texts mismatch;    /* statuses that mean: this key with other content */
-	bool safe_503;    /* 503 promises that nothing was done */
+	bool safe_503;                 /* 503 promises that nothing was done */
 };
 
 struct conf_log {
@@ -169,6 +177,7 @@ struct conf {
 	struct conf_kafka kafka;
 	struct conf_relay relay;
 	struct conf_ledger ledger;
+	struct conf_console console;
 	struct conf_log log;
 	struct conf_target *targets;
 	size_t target_count;
@@ -184,8 +193,10 @@ MUST_USE bool conf_load(const char *path, enum conf_program program, struct buf 
 			struct conf **conf_r);
 void conf_free(struct conf *conf); /* NULL is fine */
 
-/* "FILE:LINE: effects[0].key" (or "FILE: effects[0].key" for a default), into the caller's buffer.
- * `key` is written as in the list of keys: "targets[1].url", "ledger.group". */
+/* "FILE:LINE: effects[0].key", into the caller's buffer. Of a key that has its default: the line
+ * where the group around it begins, or no line. Of one from the environment: its variable instead
+ * of the file. `key` is written as in the list of keys: "targets[1].url", "ledger.group",
+ * "effects[0].request.headers[2]". */
 const char *conf_place(const struct conf *conf, const char *key, char *buffer, size_t size);
 
 const struct conf_profile *conf_profile_find(const struct conf *conf, const char *name);

@@ -14,22 +14,27 @@
  * in that order and the log directed to `log` (which must outlive the client). The caller adds its
  * own settings and hands it to rd_kafka_new(), or destroys it.
  *
- * The client's opaque is `log`: librdkafka gives a log callback nothing else. So the caller never
- * calls rd_kafka_conf_set_opaque(); it takes delivery reports, rebalances and errors as events from
- * its queue (rd_kafka_conf_set_events()), or finds itself by the message's or the topic's opaque. */
+ * librdkafka gives a log callback nothing but the client and its opaque, so the opaque is `log`. A
+ * caller whose own callbacks need another one uses kafka_conf_set_owner(), never
+ * rd_kafka_conf_set_opaque(). */
 MUST_USE bool kafka_conf_new(const struct conf_kafka *kafka, struct log *log, struct err *err,
 			     rd_kafka_conf_t **conf_r);
+
+/* Makes `owner` the opaque of the client's callbacks: a struct whose first member is its
+ * `struct log *`, set before rd_kafka_new() and valid until the client is destroyed. */
+void kafka_conf_set_owner(rd_kafka_conf_t *conf, void *owner);
 
 /* rd_kafka_conf_set() with our error. */
 MUST_USE bool kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,
 			     struct err *err);
 
 /* Calls fn on the loop whenever the queue goes from empty to not empty: drain it to NULL each time.
- * (A timer should poll as well: the wake-up is written only for an empty queue.) Takes its own
- * reference on the queue. */
+ * (A timer should poll as well: the wake-up is written only for an empty queue.) The queue is
+ * borrowed: it is destroyed after the wake-up. */
 struct kafka_wakeup;
 struct kafka_wakeup *kafka_wakeup_new(struct loop *loop, rd_kafka_queue_t *queue, loop_fn *fn,
 				      void *arg);
-void kafka_wakeup_free(struct kafka_wakeup *wakeup); /* before the client is destroyed */
+void kafka_wakeup_free(
+	struct kafka_wakeup *wakeup); /* before the client is destroyed; NULL is fine */
 
 #endif

@@ -1,0 +1,16 @@
+/* What single values cannot show: that they fit each other, and suffice for the program. */
+#ifndef COMMON_CONF_CHECK_H
+#define COMMON_CONF_CHECK_H
+
+#include "conf.h"
+#include "conf_places.h"
+
+/* general, postgres, kafka, relay, ledger. Opens kafka.properties_file, for a program that uses it.
+ */
+void conf_check_sections(const struct conf *conf, enum conf_program program,
+			 struct conf_faults *faults);
+/* targets, effects, profiles. Looks for the TLS files, for the ledger. */
+void conf_check_rules(const struct conf *conf, enum conf_program program,
+		      struct conf_faults *faults);
+
+#endif

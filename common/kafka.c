@@ -1,0 +1,167 @@
+/* librdkafka's settings from ours, its log in ours, its queue on our loop. */
+#include "kafka.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "conf_properties.h"
+#include "mem.h"
+
+/* --- settings -----------------------------------------------------------------------------------
+ */
+
+/* librdkafka calls this from threads of its own. log_write() writes one line with one call and
+ * changes nothing, so it may be called from any of them. */
+static void write_line(struct log *log, const rd_kafka_t *client, int level, const char *facility,
+		       const char *text)
+{
+	static const enum log_level levels[] = { /* by syslog's */
+						 LOG_ERROR, LOG_ERROR, LOG_ERROR, LOG_ERROR,
+						 LOG_WARN,  LOG_INFO,  LOG_INFO,  LOG_DEBUG
+	};
+	log_write(log, level >= 0 && level < 8 ? levels[level] : LOG_DEBUG, "librdkafka",
+		  LOG_FIELDS(LOG_TEXT("client", rd_kafka_name(client)),
+			     LOG_TEXT("facility", facility), LOG_TEXT("detail", text)));
+}
+
+static void log_of_opaque(const rd_kafka_t *client, int level, const char *facility,
+			  const char *text)
+{
+	write_line(rd_kafka_opaque(client), client, level, facility, text);
+}
+
+static void log_of_owner(const rd_kafka_t *client, int level, const char *facility,
+			 const char *text)
+{
+	struct log *const *first = rd_kafka_opaque(client);
+	write_line(*first, client, level, facility, text);
+}
+
+void kafka_conf_set_owner(rd_kafka_conf_t *conf, void *owner)
+{
+	rd_kafka_conf_set_log_cb(conf, log_of_owner);
+	rd_kafka_conf_set_opaque(conf, owner);
+}
+
+bool kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct err *err)
+{
+	char why[512];
+	if (rd_kafka_conf_set(conf, name, value, why, sizeof(why)) != RD_KAFKA_CONF_OK)
+		return err_set(err, "Kafka property %s: %s", name, why);
+	return true;
+}
+
+static bool set_users(rd_kafka_conf_t *conf, const char *name, const char *value, struct err *err)
+{
+	const char *why = properties_owned(name);
+	if (why)
+		return err_set(err, "Kafka property %s cannot be set: %s", name, why);
+	return kafka_conf_set(conf, name, value, err);
+}
+
+static bool apply_list(rd_kafka_conf_t *conf, const struct conf_pairs *pairs, struct err *err)
+{
+	for (size_t i = 0; i < pairs->count; i++)
+		if (!set_users(conf, pairs->items[i].name, pairs->items[i].value, err))
+			return err_prefix(err, "kafka.properties[%zu]", i);
+	return true;
+}
+
+static bool apply_file(rd_kafka_conf_t *conf, const char *path, struct err *err)
+{
+	struct properties properties;
+	if (!*path)
+		return true;
+	if (!properties_read(path, err, &properties))
+		return err_prefix(err, "kafka.properties_file");
+	bool ok = true;
+	for (size_t i = 0; ok && i < properties.count; i++) {
+		const struct property *property = &properties.items[i];
+		ok = set_users(conf, property->name, property->value, err) ||
+		     err_prefix(err, "%s:%u", path, property->line);
+	}
+	properties_done(&properties);
+	return ok;
+}
+
+static bool apply_password(rd_kafka_conf_t *conf, const char *path, struct err *err)
+{
+	char *password;
+	if (!*path)
+		return true;
+	if (!conf_read_secret(path, err, &password))
+		return err_prefix(err, "kafka.password_file");
+	bool ok = kafka_conf_set(conf, "sasl.password", password, err);
+	free(password);
+	return ok;
+}
+
+bool kafka_conf_new(const struct conf_kafka *kafka, struct log *log, struct err *err,
+		    rd_kafka_conf_t **conf_r)
+{
+	rd_kafka_conf_t *conf = rd_kafka_conf_new();
+	if (!apply_list(conf, &kafka->properties, err) ||
+	    !apply_file(conf, kafka->properties_file, err) ||
+	    !apply_password(conf, kafka->password_file, err)) {
+		rd_kafka_conf_destroy(conf);
+		return false;
+	}
+	rd_kafka_conf_set_log_cb(conf, log_of_opaque);
+	rd_kafka_conf_set_opaque(conf, log);
+	*conf_r = conf;
+	return true;
+}
+
+/* --- the wake-up --------------------------------------------------------------------------------
+ */
+
+struct kafka_wakeup {
+	rd_kafka_queue_t *queue;
+	struct loop_fd *watch;
+	int fd; /* an eventfd that librdkafka's threads write to */
+	loop_fn *fn;
+	void *arg;
+};
+
+static void on_wakeup(void *arg, bool readable, bool writable)
+{
+	struct kafka_wakeup *wakeup = arg;
+	uint64_t count;
+	(void)writable;
+	if (!readable)
+		return;
+	if (read(wakeup->fd, &count, sizeof(count)) < 0)
+		return; /* read already: nothing new */
+	wakeup->fn(wakeup->arg);
+}
+
+struct kafka_wakeup *kafka_wakeup_new(struct loop *loop, rd_kafka_queue_t *queue, loop_fn *fn,
+				      void *arg)
+{
+	static const uint64_t one = 1;
+	struct kafka_wakeup *wakeup = mem_zero(sizeof(*wakeup));
+	wakeup->queue = queue;
+	wakeup->fn = fn;
+	wakeup->arg = arg;
+	wakeup->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (wakeup->fd < 0)
+		abort();
+	wakeup->watch = loop_fd_new(loop, wakeup->fd, on_wakeup, wakeup);
+	loop_fd_want(wakeup->watch, true, false);
+	rd_kafka_queue_io_event_enable(queue, wakeup->fd, &one, sizeof(one));
+	return wakeup;
+}
+
+void kafka_wakeup_free(struct kafka_wakeup *wakeup)
+{
+	if (!wakeup)
+		return;
+	/* first librdkafka forgets the descriptor, or its threads would write to another's */
+	rd_kafka_queue_io_event_enable(wakeup->queue, -1, NULL, 0);
+	loop_fd_free(wakeup->watch);
+	close(wakeup->fd);
+	free(wakeup);
+}
