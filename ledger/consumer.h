@@ -1,0 +1,63 @@
+/* The consumer of Kafka: membership of the group, and messages. It does not decide where to read: a
+ * member fetches nothing until it is told the offsets, and nothing again after consumer_rest(). So
+ * pausing, going back after a failure and beginning are one and the same step. */
+#ifndef LEDGER_CONSUMER_H
+#define LEDGER_CONSUMER_H
+
+#include "conf.h"
+#include "err.h"
+#include "event.h"
+#include "log.h"
+#include "loop.h"
+
+struct consumer;
+
+struct partition {
+	const char *topic;
+	int32_t partition;
+	int64_t offset; /* where to read from, or what to commit; -2: from the beginning */
+};
+
+/* assigned and revoked come from inside consumer_next(), never otherwise. */
+struct consumer_events {
+	void (*assigned)(void *arg, const struct partition *partitions, size_t count); /* all */
+	void (*revoked)(void *arg);
+	void (*wake)(void *arg); /* consumer_next() has something to do */
+	void *arg;
+};
+
+MUST_USE bool consumer_new(struct loop *loop, struct log *log, const struct conf *conf,
+			   const char *const *topics, size_t topic_count,
+			   const struct consumer_events *events, struct err *err,
+			   struct consumer **consumer_r);
+void consumer_free(struct consumer *consumer);
+
+struct message; /* everything that its source points to lives as long as it */
+
+/* The next message, which is the caller's to free; NULL: there is none now. */
+struct message *consumer_next(struct consumer *consumer);
+const struct event_source *message_source(const struct message *message);
+void message_free(void *message); /* a struct message */
+
+/* Reads these and no others, each from its offset. What was fetched before is gone. */
+MUST_USE bool consumer_fetch(struct consumer *consumer, const struct partition *partitions,
+			     size_t count, struct err *err);
+/* Reads nothing; the member keeps its partitions. */
+void consumer_rest(struct consumer *consumer);
+/* Tells the group how far we are, for displays of lag only. Does not wait. */
+void consumer_commit(struct consumer *consumer, const struct partition *partitions, size_t count);
+
+/* The oldest offset that the broker still had when it was last heard of; -1: unknown. */
+int64_t consumer_oldest(const struct consumer *consumer, const struct partition *partition);
+
+/* The offsets at which a topic is begun, for its partitions 0 .. count - 1. Blocks the loop for up
+ * to two seconds: it is asked once in the life of a topic. The caller frees *offsets_r. */
+MUST_USE bool consumer_start_offsets(struct consumer *consumer, const char *topic,
+				     enum conf_start start, usec_t start_time, struct err *err,
+				     int64_t **offsets_r, size_t *count_r);
+
+/* Leaves the group: consumer_next() must be called until consumer_left(). */
+void consumer_leave(struct consumer *consumer);
+bool consumer_left(const struct consumer *consumer);
+
+#endif

@@ -1,0 +1,145 @@
+/* Every statement of intake: positions, and a batch in one transaction.
+ *
+ * Lock order: intake_position, effect by key, outbox, conflict, poison, unmatched. set_config()
+ * stands in a WHERE, since a CTE that nothing refers to is never run. */
+#ifndef LEDGER_SQL_INTAKE_H
+#define LEDGER_SQL_INTAKE_H
+
+#define SYNC_COMMIT "(SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
+
+/* --- positions ----------------------------------------------------------------------------------
+ */
+
+/* $1 topics */
+static const char SQL_POSITIONS[] =
+	"SELECT topic, partition, next_offset FROM counterfoil.intake_position"
+	" WHERE topic = ANY ($1)";
+
+/* $1 topics, $2 partitions: they have appeared since their topic was begun, so they are read from
+ * their beginning. A topic without any position is begun by SQL_POSITIONS_BEGIN. */
+static const char SQL_POSITIONS_ADD[] =
+	"INSERT INTO counterfoil.intake_position (topic, partition, next_offset)"
+	" SELECT n.topic, n.partition, -2 FROM unnest($1, $2) n(topic, partition)"
+	" WHERE EXISTS (SELECT FROM counterfoil.intake_position i WHERE i.topic = n.topic)"
+	" AND " SYNC_COMMIT " ORDER BY 1, 2 ON CONFLICT (topic, partition) DO NOTHING";
+
+/* $1 topic. A statement of its own: the next one's snapshot must be taken under the lock. */
+static const char SQL_POSITIONS_LOCK[] = "SELECT pg_advisory_xact_lock(1129270862, hashtext($1))";
+
+/* $1 topic, $2 offsets, of partition 0 and up: all of a topic's partitions, or none. */
+static const char SQL_POSITIONS_BEGIN[] =
+	"INSERT INTO counterfoil.intake_position (topic, partition, next_offset)"
+	" SELECT $1, (n.ord - 1)::int, n.next FROM unnest($2) WITH ORDINALITY n(next, ord)"
+	" WHERE NOT EXISTS (SELECT FROM counterfoil.intake_position WHERE topic = $1)"
+	" AND " SYNC_COMMIT;
+
+/* --- a batch ------------------------------------------------------------------------------------
+ */
+
+/* Positions: $1 topic, $2 partition, $3 where we left it, $4 where this takes it. Rows in the order
+ * of their offsets, each (key, target, tenant) once (ON CONFLICT would skip the second, the join
+ * would then make its state twice): $5 key, $6 target, $7 tenant, $8 effect, $9 mode, $10 provider
+ * key, $11 fingerprint, $12 hash of the event, $13 topic, $14 partition, $15 offset, $16 event id,
+ * $17 event type, $18 subject, $19 not_after, $20 delay, $21 why it is dead (NULL: it is not),
+ * $22 method, $23 url, $24 headers, $25 body, $26 event key, $27 event value, $28 value is body,
+ * $29 event headers.
+ *
+ * Ids are drawn in the order of the rows, which is the order of execution; rows are inserted in the
+ * order of their keys, which is the order of locks. moved = false: a position was not where we left
+ * it, and nothing was written. */
+static const char SQL_RECORD[] =
+	"WITH p AS (SELECT * FROM unnest($1, $2, $3, $4) p(topic, partition, expected, next)),"
+	" held AS MATERIALIZED ("
+	"   SELECT i.topic, i.partition FROM counterfoil.intake_position i"
+	"   JOIN p USING (topic, partition) WHERE i.next_offset = p.expected"
+	"   ORDER BY i.topic, i.partition FOR UPDATE OF i),"
+	" ok AS MATERIALIZED ("
+	"   SELECT count(*) = cardinality($1) AS ok FROM held WHERE " SYNC_COMMIT "),"
+	" moved AS ("
+	"   UPDATE counterfoil.intake_position i SET next_offset = p.next FROM p"
+	"   WHERE i.topic = p.topic AND i.partition = p.partition AND (SELECT ok FROM ok)),"
+	" src AS MATERIALIZED ("
+	"   SELECT nextval('counterfoil.effect_id_seq') AS id, s.* FROM unnest($5, $6, $7, $8, $9,"
+	"     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,"
+	"     $27, $28, $29) WITH ORDINALITY s(key, target, tenant, effect, mode, provider_key,"
+	"     fingerprint, event_hash, topic, partition, \"offset\", event_id, event_type, subject,"
+	"     not_after, delay, why, method, url, headers, body, event_key, event_value,"
+	"     value_is_body, event_headers, ord)"
+	"   WHERE (SELECT ok FROM ok)),"
+	" ins AS ("
+	"   INSERT INTO counterfoil.effect (id, idempotency_key, target, tenant, effect, mode,"
+	"     provider_key, fingerprint, event_hash, topic, partition, \"offset\", event_id,"
+	"     event_type, subject, not_after) OVERRIDING SYSTEM VALUE"
+	"   SELECT id, key, target, tenant, effect, mode, provider_key, fingerprint, event_hash,"
+	"     topic, partition, \"offset\", event_id, event_type, subject, not_after FROM src"
+	"   ORDER BY key COLLATE \"C\", target COLLATE \"C\", tenant COLLATE \"C\""
+	"   ON CONFLICT (idempotency_key, target, tenant) DO NOTHING RETURNING id),"
+	" made AS MATERIALIZED (SELECT s.* FROM ins JOIN src s USING (id)),"
+	" state AS ("
+	"   INSERT INTO counterfoil.effect_state (id, target, tenant, state, due_at, outcome,"
+	"     error_class)"
+	"   SELECT id, target, tenant,"
+	"     CASE WHEN why IS NULL THEN 'pending' ELSE 'dead' END::counterfoil.state,"
+	"     now() + delay, CASE WHEN why IS NULL THEN NULL ELSE 'unrendered' END,"
+	"     CASE WHEN why IS NULL THEN '' ELSE 'unrendered' END FROM made),"
+	" request AS ("
+	"   INSERT INTO counterfoil.effect_request (id, method, url, headers, body, event_key,"
+	"     event_value, value_is_body, event_headers)"
+	"   SELECT id, method, url, headers, body, event_key, event_value, value_is_body,"
+	"     event_headers FROM made),"
+	" attempt AS ("
+	"   INSERT INTO counterfoil.attempt (effect_id, n, epoch, started_at, outcome, error)"
+	"   SELECT id, 0, 0, now(), 'unrendered', why FROM made WHERE why IS NOT NULL)"
+	" SELECT (SELECT ok FROM ok) AS moved, ARRAY(SELECT ord FROM made ORDER BY 1) AS inserted";
+
+/* $1 key, $2 target, $3 tenant, $4 fingerprint, $5 hash of the event, $6 event id, $7 effect: the
+ * rows that were not inserted. In a statement of its own: the one before sees neither the row that
+ * stood there nor its own. The same event is a duplicate, whatever today's template makes of it. */
+static const char SQL_COMPARE[] =
+	"SELECT s.ord, e.id, CASE WHEN e.id IS NULL THEN 'vanished'"
+	"   WHEN e.effect <> s.effect THEN 'conflict'"
+	"   WHEN e.event_id = s.event_id AND e.event_hash = s.event_hash THEN 'duplicate'"
+	"   WHEN e.fingerprint = s.fingerprint THEN 'duplicate' ELSE 'conflict' END"
+	" FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY"
+	"   s(key, target, tenant, fingerprint, event_hash, event_id, effect, ord)"
+	" LEFT JOIN LATERAL (SELECT * FROM counterfoil.effect e WHERE e.idempotency_key = s.key"
+	"   AND e.target = s.target AND e.tenant = s.tenant OFFSET 0) e ON true";
+
+/* $1 topic, $2 partition, $3 offset, $4 effect, $5 key, $6 target, $7 tenant, $8 holder, $9 event
+ * id, $10 fingerprint. Gives the numbers of those that are new: only these have a dead letter. */
+static const char SQL_CONFLICT[] =
+	"WITH s AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+	"   WITH ORDINALITY s(topic, partition, \"offset\", effect, key, target, tenant, holder,"
+	"   event_id, fingerprint, ord) WHERE " SYNC_COMMIT "),"
+	" i AS (INSERT INTO counterfoil.conflict (topic, partition, \"offset\", effect,"
+	"     idempotency_key, target, tenant, holder, event_id, fingerprint)"
+	"   SELECT topic, partition, \"offset\", effect, key, target, tenant, holder, event_id,"
+	"     fingerprint FROM s ORDER BY 1, 2, 3, 4"
+	"   ON CONFLICT (topic, partition, \"offset\", effect) DO NOTHING"
+	"   RETURNING topic, partition, \"offset\", effect)"
+	" SELECT ARRAY(SELECT s.ord FROM i JOIN s USING (topic, partition, \"offset\", effect)"
+	"   ORDER BY 1)";
+
+/* $1 event id, $2 topic, $3 type, $4 ordering key, $5 message key, $6 payload, $7 headers */
+static const char SQL_LETTERS[] =
+	"INSERT INTO counterfoil.outbox (event_id, topic, type, ordering_key, message_key, payload,"
+	"   headers)"
+	" SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) WHERE " SYNC_COMMIT
+	" ON CONFLICT (event_id) DO NOTHING";
+
+/* $1 topic, $2 partition, $3 offset, $4 hash, $5 size, $6 key, $7 value, $8 headers, $9 sent_at,
+ * $10 reason, $11 error */
+static const char SQL_POISON[] =
+	"INSERT INTO counterfoil.poison (topic, partition, \"offset\", hash, size, key, value,"
+	"   headers, sent_at, reason, error)"
+	" SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) WHERE " SYNC_COMMIT
+	" ON CONFLICT (topic, partition, \"offset\", hash) DO NOTHING";
+
+/* $1 topic, $2 type, $3 count, each topic and type once; $4 instance */
+static const char SQL_UNMATCHED[] =
+	"INSERT INTO counterfoil.unmatched AS u (topic, type, minute, instance, n)"
+	" SELECT s.topic, s.type, date_trunc('minute', now()), $4, s.n"
+	" FROM unnest($1, $2, $3) s(topic, type, n) WHERE " SYNC_COMMIT " ORDER BY 1, 2"
+	" ON CONFLICT (topic, type, minute, instance) DO UPDATE SET n = u.n + excluded.n";
+
+#endif
