@@ -37,7 +37,7 @@ void pg_arguments(const struct pg_params *params, struct pg_arguments *arguments
  */
 
 struct pg_conninfo {
-	const char **names; /* NULL-terminated, as PQconnectStartParams() takes them */
+	const char **names; /* NULL-terminated, as libpq takes them */
 	char **values;
 	size_t count;
 };

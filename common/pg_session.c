@@ -80,6 +80,12 @@ void pg_session_free(struct pg_session *session)
 	free(session);
 }
 
+void pg_result_done(PGresult **result)
+{
+	PQclear(*result);
+	*result = NULL;
+}
+
 const char *pg_session_name(const struct pg_session *session)
 {
 	return session->name;

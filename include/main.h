@@ -1,5 +1,5 @@
-/* What the three programs have in common at their edge: exit codes (sysexits.h) and the options
- * that each understands. */
+/* What the three programs have in common at their edge: exit codes (sysexits.h) and where the
+ * configuration is found when --config does not say. */
 #ifndef COUNTERFOIL_MAIN_H
 #define COUNTERFOIL_MAIN_H
 
@@ -11,5 +11,8 @@ enum exit_code {
 	EXIT_PERMISSION = 77,
 	EXIT_CONFIG = 78,
 };
+
+#define MAIN_CONFIG_VARIABLE "COUNTERFOIL_CONFIG"
+#define MAIN_CONFIG_FILE     "/etc/counterfoil/counterfoil.conf"
 
 #endif

@@ -12,8 +12,12 @@ MUST_USE bool pg_session_open(const struct pg_settings *settings, struct err *er
 			      struct pg_session **session_r);
 void pg_session_free(struct pg_session *session); /* NULL is fine */
 
+/* For a result that a session gave: PG_RESULT_AUTO PGresult *result = NULL; */
+#define PG_RESULT_AUTO __attribute__((cleanup(pg_result_done)))
+void pg_result_done(PGresult **result);
+
 /* One statement with binary parameters (NULL: none) and binary results; *result_r may be NULL when
- * no rows are wanted, else PQclear() it. sqlstate_r (6 bytes, may be NULL) is filled on failure. */
+ * no rows are wanted, else the caller's. sqlstate_r (6 bytes, may be NULL) is filled on failure. */
 MUST_USE bool pg_session_query(struct pg_session *session, const char *sql,
 			       const struct pg_params *params, struct err *err, char *sqlstate_r,
 			       PGresult **result_r);

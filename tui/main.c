@@ -1,0 +1,93 @@
+/* counterfoil: the commands. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "migrate.h"
+#include "version.h"
+
+static const struct command commands[] = {
+	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
+	  migrate_run },
+};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_usage(FILE *out)
+{
+	fputs("usage: counterfoil [--config FILE] COMMAND [OPTION ...]\n"
+	      "  --config FILE  the configuration; default $" MAIN_CONFIG_VARIABLE
+	      ", else " MAIN_CONFIG_FILE "\n"
+	      "  --version      print the version\n"
+	      "  --help         print this; COMMAND --help tells of a command\n"
+	      "commands:\n",
+	      out);
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		fprintf(out, "  %-13s  %s\n", commands[i].name, commands[i].summary);
+}
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static const char *default_config(void)
+{
+	const char *path = getenv(MAIN_CONFIG_VARIABLE);
+	return path && *path ? path : MAIN_CONFIG_FILE;
+}
+
+static enum exit_code run_command(const char *config_path, int argc, char **argv)
+{
+	const struct command *command = argc > 0 ? find(argv[0]) : NULL;
+	if (command)
+		return command->run(config_path, argc, argv);
+	if (argc > 0)
+		fprintf(stderr, "counterfoil: there is no command \"%s\"\n", argv[0]);
+	print_usage(stderr);
+	return EXIT_USAGE;
+}
+
+static enum exit_code run(int argc, char **argv)
+{
+	enum { CONFIG = 1, VERSION, HELP };
+	static const struct option options[] = { { "config", required_argument, NULL, CONFIG },
+						 { "version", no_argument, NULL, VERSION },
+						 { "help", no_argument, NULL, HELP },
+						 { 0 } };
+	const char *config_path = default_config();
+	int option;
+	/* "+": the first word is the command, and what follows is its own */
+	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		switch (option) {
+		case CONFIG:
+			config_path = optarg;
+			break;
+		case VERSION:
+			puts("counterfoil " COUNTERFOIL_VERSION);
+			return EXIT_OK;
+		case HELP:
+			print_usage(stdout);
+			return EXIT_OK;
+		default:
+			print_usage(stderr);
+			return EXIT_USAGE;
+		}
+	}
+	return run_command(config_path, argc - optind, argv + optind);
+}
+
+int main(int argc, char **argv)
+{
+	enum exit_code code = run(argc, argv);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("counterfoil: standard output");
+		return EXIT_ERROR;
+	}
+	return code;
+}
