@@ -204,25 +204,24 @@ static void decode_time(struct event *event)
 		event->time = event->source.sent_at;
 }
 
-/* A tombstone has a seed of its own: no value hashes as it does. */
-static void decode_hash(struct event *event)
-{
-	const struct event_source *source = &event->source;
-	XXH128_hash_t hash = source->value ? XXH3_128bits(source->value, source->value_length)
-					   : XXH3_128bits_withSeed("", 0, 1);
-	XXH128_canonical_t canonical;
-
-	XXH128_canonicalFromHash(&canonical, hash);
-	_Static_assert(sizeof(canonical.digest) == EFFECT_HASH_SIZE, "XXH3-128");
-	memcpy(event->hash, canonical.digest, sizeof(event->hash));
-}
-
 const struct event_header *event_header_find(const struct event_source *source, const char *name)
 {
 	for (size_t i = source->header_count; i-- > 0;)
 		if (!strcmp(source->headers[i].name, name))
 			return &source->headers[i];
 	return NULL;
+}
+
+void event_hash(const struct event_source *source, uint8_t hash[EFFECT_HASH_SIZE])
+{
+	/* A tombstone has a seed of its own: no value hashes as it does. */
+	XXH128_hash_t whole = source->value ? XXH3_128bits(source->value, source->value_length)
+					    : XXH3_128bits_withSeed("", 0, 1);
+	XXH128_canonical_t canonical;
+
+	XXH128_canonicalFromHash(&canonical, whole);
+	_Static_assert(sizeof(canonical.digest) == EFFECT_HASH_SIZE, "XXH3-128");
+	memcpy(hash, canonical.digest, EFFECT_HASH_SIZE);
 }
 
 bool event_decode(const struct event_source *source, struct err *err, struct event *event_r)
@@ -233,7 +232,7 @@ bool event_decode(const struct event_source *source, struct err *err, struct eve
 		return false;
 	decode_content_type(&event);
 	decode_time(&event);
-	decode_hash(&event);
+	event_hash(source, event.hash);
 	*event_r = event;
 	return true;
 }

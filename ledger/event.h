@@ -57,6 +57,9 @@ struct event {
 MUST_USE bool event_decode(const struct event_source *source, struct err *err,
 			   struct event *event_r);
 
+/* XXH3-128 of the raw value, for a message that is no event too. */
+void event_hash(const struct event_source *source, uint8_t hash[EFFECT_HASH_SIZE]);
+
 /* The last header of that name, or NULL. Names compare byte for byte. */
 const struct event_header *event_header_find(const struct event_source *source, const char *name);
 

@@ -40,6 +40,11 @@ const struct rule *rules_find(const struct rules *rules, const char *effect, siz
 size_t rules_topic_count(const struct rules *rules);
 const char *rules_topic(const struct rules *rules, size_t index);
 
+/* Larger than these nothing is recorded as a request: the key is born dead, with the reason. */
+#define RULES_URL_MAX    8192
+#define RULES_HEADER_MAX 8192 /* a line */
+#define RULES_BODY_MAX   (16 * 1024 * 1024)
+
 /* What one rule makes of one event. A zeroed draft is empty; reuse it from event to event. */
 struct draft {
 	const struct rule *rule;
@@ -47,13 +52,16 @@ struct draft {
 	struct buf tenant;       /* "" : none */
 	struct buf provider_key; /* as it goes on the wire, before quoting */
 	struct buf url;
-	struct buf headers; /* configured ones, rendered: "Name: value\n" each; not the key, no secret */
+	/* Content-Type, the target's headers and the effect's, rendered: "Name: value\n" each. An
+	 * empty one is left out. The key and the secret are not here: the sender adds them. */
+	struct buf headers;
 	struct buf body;    /* empty when body_is_value */
 	bool body_is_value; /* the event's value is sent byte for byte */
 	bool dead;          /* key and tenant stand, but the request could not be rendered */
 	char why[512];      /* when dead: the reason, with the name of the place */
 	uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
-	usec_t not_after;   /* wall; USEC_NEVER: none */
+	usec_t not_after; /* wall; USEC_NEVER: none */
+	usec_t delay;     /* due so long after it was recorded */
 };
 void draft_done(struct draft *draft);
 
@@ -63,11 +71,13 @@ typedef void rules_draft_fn(void *arg, const struct draft *draft);
 enum rules_verdict {
 	RULES_MATCHED,   /* every matching rule gave a draft */
 	RULES_UNMATCHED, /* no rule matches this topic and type */
-	RULES_POISON,    /* at least one matching rule could not make its key: the text says why; the
-			  * other rules still gave theirs */
+	RULES_POISON, /* at least one matching rule could not make its key: the text says why; the
+		       * other rules still gave theirs */
 };
 
-/* Renders the event by every matching rule, in the order of the configuration. */
+/* Renders the event by every matching rule, in the order of the configuration. A tombstone matches
+ * only effects that say tombstone = true; its pointers find nothing. The value is read as JSON
+ * once, and only if a matching rule needs it. */
 enum rules_verdict rules_apply(struct rules *rules, const struct event *event, usec_t now,
 			       struct err *why, rules_draft_fn *fn, void *arg);
 

@@ -1,0 +1,91 @@
+/* What a provider's profile makes of a key. */
+#include "profile.h"
+
+#include <string.h>
+
+#include "fingerprint.h"
+
+#define HASHED_PREFIX "cf-"
+#define HASHED_DIGITS 40
+
+/* The set is written as in "a-zA-Z0-9_-": a '-' at either end is itself. */
+static bool in_set(const char *set, char c)
+{
+	for (const char *at = set; *at; at++) {
+		if (at[1] == '-' && at[2]) {
+			if (c >= at[0] && c <= at[2])
+				return true;
+			at += 2;
+		} else if (*at == c) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool takes(const struct conf_profile *profile, const char *key, size_t length)
+{
+	if ((int64_t)length > profile->max_length - PROVIDER_KEY_SPARE)
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		if (key[i] <= ' ' || key[i] >= 0x7f)
+			return false;
+		if (*profile->characters && !in_set(profile->characters, key[i]))
+			return false;
+	}
+	return true;
+}
+
+/* A key that looks like one of ours is hashed as well: nobody else can choose such a key. */
+static bool looks_hashed(const char *key, size_t length)
+{
+	return length == strlen(HASHED_PREFIX) + HASHED_DIGITS &&
+	       !strncmp(key, HASHED_PREFIX, strlen(HASHED_PREFIX));
+}
+
+void provider_key(const struct conf_profile *profile, const struct buf *tenant,
+		  const struct buf *key, struct buf *out)
+{
+	char hex[SHA256_HEX_SIZE];
+
+	buf_clear(out);
+	if (tenant->length) {
+		buf_add(out, tenant->data, tenant->length);
+		buf_add_char(out, ':');
+	}
+	buf_add(out, buf_text(key), key->length);
+	if (takes(profile, out->data, out->length) && !looks_hashed(out->data, out->length))
+		return;
+	sha256_hex(out->data, out->length, hex);
+	buf_clear(out);
+	buf_addf(out, HASHED_PREFIX "%.*s", HASHED_DIGITS, hex);
+}
+
+bool profile_header(const struct target *target, const char *key, struct buf *line)
+{
+	const struct conf_profile *profile = target->profile;
+
+	if (!*profile->header)
+		return false;
+	buf_addf(line, "%s: ", profile->header);
+	switch (profile->quoting) {
+	case CONF_QUOTING_RAW:
+		buf_add_text(line, key);
+		break;
+	case CONF_QUOTING_STRING: /* RFC 8941: a string in quotes */
+		buf_add_char(line, '"');
+		for (const char *p = key; *p; p++)
+			buf_addf(line, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
+		buf_add_char(line, '"');
+		break;
+	}
+	return true;
+}
+
+bool target_authorization(const struct target *target, struct buf *line)
+{
+	if (!target->authorization)
+		return false;
+	buf_addf(line, "Authorization: %s", target->authorization);
+	return true;
+}
