@@ -193,13 +193,19 @@ def hold(seed: int) -> bool:
         return demo.run()
 
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def interrupted(number: int, _frame: object) -> None:
+    """Leaves by way of the cleaning up, which a second signal does not interrupt."""
+    for end in ENDS:
+        signal.signal(end, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
 def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupted)
+    for end in ENDS:
+        signal.signal(end, interrupted)
     seed = os.environ.get("SEED") or "42"
     if not seed.isdigit():
         print("SEED is a number", file=sys.stderr)

@@ -35,7 +35,7 @@ def template(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> st
     postgres.create_database(TEMPLATE)
     config = tmp_path_factory.mktemp("template") / "counterfoil.conf"
     config.write_text(f'postgres = {{ conninfo = "{postgres.conninfo(TEMPLATE)}"; }};\n')
-    done = programs.run("counterfoil", "migrate", "--config", str(config))
+    done = programs.run("counterfoil", "--config", str(config), "migrate")
     assert done.returncode == 0, done.stderr
     with closing(postgres.connect(TEMPLATE)) as connection:
         Shop.create_table(connection)

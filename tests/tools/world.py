@@ -80,7 +80,7 @@ class World:
         return path
 
     def migrate(self) -> None:
-        done = programs.run("counterfoil", "migrate", "--config", str(self.write_configuration()))
+        done = programs.run("counterfoil", "--config", str(self.write_configuration()), "migrate")
         if done.returncode:
             raise programs.Unexpected(f"counterfoil migrate: {done.returncode}\n{done.stderr}")
         with closing(self.connect()) as connection:
