@@ -17,8 +17,8 @@ static bool unreadable(const struct pg_error *error, struct err *err)
 				    "run `counterfoil migrate` against it");
 	if (strcmp(error->sqlstate, "42501") == 0)
 		return err_set(err,
-			       "%s: grant this role USAGE on schema counterfoil and SELECT on "
-			       "counterfoil.migration",
+			       "%s: GRANT USAGE on schema counterfoil and SELECT on "
+			       "counterfoil.migration to this role",
 			       error->text);
 	return err_set(err, "cannot read counterfoil.migration: %s", error->text);
 }

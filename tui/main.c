@@ -62,7 +62,7 @@ static enum exit_code run(int argc, char **argv)
 						 { 0 } };
 	const char *config_path = default_config();
 	int option;
-	/* "+": the first word is the command, and what follows is its own */
+	/* "+": the first word is the command; what follows is its own, --config too */
 	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		switch (option) {
 		case CONFIG:

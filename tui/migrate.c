@@ -247,15 +247,16 @@ static enum exit_code connect_and_run(const struct conf *conf, enum wish wish)
 }
 
 static const char usage[] =
-	"usage: counterfoil [--config FILE] migrate [--print | --status]\n"
+	"usage: counterfoil migrate [--config FILE] [--print | --status]\n"
 	"Brings the schema counterfoil in the database of postgres.conninfo up to date.\n"
 	"  --print   print the SQL instead, for a database that has none of it; needs no "
 	"configuration\n"
 	"  --status  list what is applied and what is missing; exit 1 when something is\n";
 
-static bool read_wish(int argc, char **argv, enum wish *wish_r)
+static bool read_options(int argc, char **argv, const char **config_path, enum wish *wish_r)
 {
-	static const struct option options[] = { { "print", no_argument, NULL, WISH_PRINT },
+	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
+						 { "print", no_argument, NULL, WISH_PRINT },
 						 { "status", no_argument, NULL, WISH_STATUS },
 						 { "help", no_argument, NULL, WISH_HELP },
 						 { 0 } };
@@ -263,9 +264,12 @@ static bool read_wish(int argc, char **argv, enum wish *wish_r)
 	int option;
 	optind = 0; /* begins afresh behind the command's name */
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option == '?' || wish != WISH_APPLY)
+		if (option == 'c')
+			*config_path = optarg;
+		else if (option == '?' || wish != WISH_APPLY)
 			return false;
-		wish = (enum wish)option;
+		else
+			wish = (enum wish)option;
 	}
 	if (optind < argc)
 		return false;
@@ -277,7 +281,7 @@ enum exit_code migrate_run(const char *config_path, int argc, char **argv)
 {
 	struct conf *conf = NULL;
 	enum wish wish = WISH_APPLY;
-	if (!read_wish(argc, argv, &wish)) {
+	if (!read_options(argc, argv, &config_path, &wish)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}

@@ -3,6 +3,13 @@
 #ifndef COUNTERFOIL_TEST_PG_SERVER_H
 #define COUNTERFOIL_TEST_PG_SERVER_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <glob.h>
 #include <libpq-fe.h>
 #include <signal.h>
@@ -44,7 +51,7 @@ static inline bool pg_server_run(const char *command)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* False, with the reason printed: there is no server here, and its tests cannot run. */
+/* False, with the reason printed: there is no server here, and its tests are skipped. */
 static inline bool pg_server_make(struct pg_server *server)
 {
 	char command[1024];
@@ -114,6 +121,19 @@ static inline void pg_server_remove(struct pg_server *server)
 	pg_server_stop(server, SIGQUIT);
 	snprintf(command, sizeof(command), "rm -rf %s %s.log", server->home, server->home);
 	pg_server_run(command);
+}
+
+static inline void pg_server_is_missing(void **state)
+{
+	(void)state;
+	skip();
+}
+
+/* Instead of the tests; gives main()'s result. */
+static inline int pg_server_skip(void)
+{
+	static const struct CMUnitTest tests[] = { cmocka_unit_test(pg_server_is_missing) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #endif
