@@ -58,7 +58,8 @@ struct intake {
 	uint64_t generation;         /* of the assignment */
 	uint64_t located_generation; /* which the locator was asked for */
 	int64_t instance;
-	bool held; /* by back-pressure */
+	bool joined; /* the group has told us what is ours */
+	bool held;   /* by back-pressure */
 	bool stopping;
 	bool said_ready;
 	usec_t backoff; /* 0: the last batch went well */
@@ -165,9 +166,17 @@ static void leave(struct intake *intake)
 	consumer_leave(intake->consumer);
 }
 
+/* A member of the group whose database answers, and that reads what it was given, if anything. */
+static bool is_ready(const struct intake *intake)
+{
+	if (intake->positions.count == 0)
+		return intake->joined && pg_up(intake->pg);
+	return intake->state == INTAKE_COLLECTING && positions_known(&intake->positions) > 0;
+}
+
 static void say_ready(struct intake *intake)
 {
-	if (intake->said_ready)
+	if (intake->said_ready || !is_ready(intake))
 		return;
 	intake->said_ready = true;
 	intake->events.ready(intake->events.arg);
@@ -379,8 +388,7 @@ static void located(struct intake *intake)
 	log_debug(intake->log, "reading", LOG_INT("partitions", known));
 	if (known < intake->positions.count)
 		loop_timer_set(intake->look_again, LOOK_AGAIN);
-	if (known > 0)
-		say_ready(intake);
+	say_ready(intake);
 }
 
 /* The assignment, a pause or the end may have come while the database was asked. */
@@ -428,15 +436,15 @@ static void on_assigned(void *arg, const struct partition *partitions, size_t co
 	struct intake *intake = arg;
 
 	intake->generation++;
+	intake->joined = true;
 	log_info(intake->log, "partitions assigned", LOG_INT("count", count));
 	if (intake->state == INTAKE_LEAVING)
 		return;
 	drop_batch(intake);
 	positions_set(&intake->positions, partitions, count);
 	set_state(intake, INTAKE_RESTING);
-	if (count == 0 && pg_up(intake->pg))
-		say_ready(intake);
 	go_on(intake);
+	say_ready(intake);
 }
 
 /* Nothing is committed here: the partitions may be another's already. */
@@ -445,6 +453,7 @@ static void on_revoked(void *arg)
 	struct intake *intake = arg;
 
 	intake->generation++;
+	intake->joined = false;
 	log_info(intake->log, "partitions revoked", LOG_INT("count", intake->positions.count));
 	drop_batch(intake);
 	positions_clear(&intake->positions);
@@ -462,6 +471,7 @@ static void on_up(void *arg)
 
 	if (intake->state == INTAKE_RESTING)
 		go_on(intake);
+	say_ready(intake);
 }
 
 static void on_down(void *arg, const char *reason)

@@ -1,0 +1,299 @@
+/* The ledger's service: intake, executor and lease tied together.
+ *
+ *   STARTING --the schema fits--> RUNNING --TERM, INT--> DRAINING --both have stopped--> RELEASING
+ * --> the end
+ *
+ * Order at the end: nothing is consumed or claimed any more; what is under way finishes; only then
+ * the lease is given back, because without it nothing may be sent. A second signal is the end at
+ * once, in any state: dying is safe. */
+#include "ledger.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "executor.h"
+#include "instance.h"
+#include "intake.h"
+#include "loop.h"
+#include "main.h"
+#include "mem.h"
+#include "pg.h"
+#include "schema.h"
+
+/* Beyond the drain timeout, for results that wait for the database. */
+#define DRAIN_GRACE (3 * USEC_SEC)
+
+enum ledger_state {
+	LEDGER_STARTING, /* the schema is not known yet; nothing is consumed or claimed */
+	LEDGER_RUNNING,
+	LEDGER_DRAINING,  /* intake and executor are stopping */
+	LEDGER_RELEASING, /* the lease is given back */
+};
+
+struct ledger {
+	struct log *log;
+	const struct conf *conf;
+	struct rules *rules;
+	enum ledger_state state;
+	int exit_code;
+
+	struct loop *loop;
+	struct loop_signal *term;
+	struct loop_signal *interrupt;
+	struct loop_timer *drained; /* patience with what does not stop */
+
+	struct pg_settings pg_settings;
+	struct pg *pg; /* asks after the schema whenever it has connected */
+	struct instance *instance;
+	struct executor *executor;
+	struct intake *intake;
+	bool executor_stopped;
+	bool intake_stopped;
+	bool intake_ready;
+	bool said_ready;
+};
+
+static void set_state(struct ledger *ledger, enum ledger_state state)
+{
+	ledger->state = state;
+}
+
+/* --- the end -------------------------------------------------------------------------------------
+ */
+
+static void on_released(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	loop_stop(ledger->loop);
+}
+
+static void release(struct ledger *ledger)
+{
+	set_state(ledger, LEDGER_RELEASING);
+	loop_timer_cancel(ledger->drained);
+	instance_release(ledger->instance, on_released, ledger);
+}
+
+static void on_part_stopped(struct ledger *ledger)
+{
+	if (ledger->state == LEDGER_DRAINING && ledger->executor_stopped && ledger->intake_stopped)
+		release(ledger);
+}
+
+static void on_executor_stopped(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	ledger->executor_stopped = true;
+	on_part_stopped(ledger);
+}
+
+static void on_intake_stopped(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	ledger->intake_stopped = true;
+	on_part_stopped(ledger);
+}
+
+static void on_not_drained(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	log_warn(ledger->log, "not drained in time");
+	release(ledger);
+}
+
+static void drain(struct ledger *ledger)
+{
+	usec_t timeout = ledger->conf->general.drain_timeout;
+
+	set_state(ledger, LEDGER_DRAINING);
+	loop_timer_set(ledger->drained, timeout + DRAIN_GRACE);
+	intake_stop(ledger->intake, on_intake_stopped, ledger);
+	executor_stop(ledger->executor, usec_boot() + timeout, on_executor_stopped, ledger);
+}
+
+static void stop(struct ledger *ledger)
+{
+	switch (ledger->state) {
+	case LEDGER_STARTING:
+		loop_stop(ledger->loop);
+		break;
+	case LEDGER_RUNNING:
+		drain(ledger);
+		break;
+	case LEDGER_DRAINING:
+	case LEDGER_RELEASING:
+		log_warn(ledger->log, "stopped at once");
+		ledger->exit_code = EXIT_ERROR;
+		loop_stop(ledger->loop);
+		break;
+	}
+}
+
+static void on_signal(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	log_info(ledger->log, "stopping");
+	stop(ledger);
+}
+
+static void fail(struct ledger *ledger, int exit_code, const char *message, const char *error)
+{
+	log_error(ledger->log, message, LOG_TEXT("error", error));
+	ledger->exit_code = exit_code;
+	if (ledger->state == LEDGER_STARTING || ledger->state == LEDGER_RUNNING)
+		stop(ledger);
+}
+
+/* --- the parts -----------------------------------------------------------------------------------
+ */
+
+static void say_ready(struct ledger *ledger)
+{
+	if (ledger->said_ready || !ledger->intake_ready || instance_id(ledger->instance) == 0)
+		return;
+	ledger->said_ready = true;
+	log_info(ledger->log, "ready", LOG_INT("instance", instance_id(ledger->instance)));
+}
+
+static void on_held(void *arg, int64_t id)
+{
+	struct ledger *ledger = arg;
+
+	executor_lease_set(ledger->executor, id, instance_until(ledger->instance));
+	intake_instance_set(ledger->intake, id);
+	say_ready(ledger);
+}
+
+static void on_lost(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	executor_lease_set(ledger->executor, 0, 0);
+}
+
+static void on_backlog(void *arg, bool high)
+{
+	struct ledger *ledger = arg;
+
+	log_info(ledger->log, high ? "intake paused: many keys are due" : "intake resumed");
+	intake_pause(ledger->intake, high);
+}
+
+static void on_intake_ready(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	ledger->intake_ready = true;
+	say_ready(ledger);
+}
+
+static void on_recorded(void *arg, int64_t effects)
+{
+	struct ledger *ledger = arg;
+
+	(void)effects;
+	executor_kick(ledger->executor);
+}
+
+static void start(struct ledger *ledger)
+{
+	const struct intake_events intake = { .ready = on_intake_ready,
+					      .recorded = on_recorded,
+					      .arg = ledger };
+	const struct executor_events executor = { .backlog = on_backlog, .arg = ledger };
+	const struct instance_events instance = { .held = on_held, .lost = on_lost, .arg = ledger };
+	struct err err;
+
+	if (!intake_new(ledger->loop, ledger->log, ledger->conf, ledger->rules, &intake, &err,
+			&ledger->intake)) {
+		fail(ledger, EXIT_CONFIG, "cannot consume", err.text);
+		return;
+	}
+	ledger->executor =
+		executor_new(ledger->loop, ledger->log, ledger->conf, ledger->rules, &executor);
+	ledger->instance = instance_new(ledger->loop, ledger->log, ledger->conf, &instance);
+	set_state(ledger, LEDGER_RUNNING);
+}
+
+/* --- the schema ----------------------------------------------------------------------------------
+ */
+
+static void on_schema(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct ledger *ledger = arg;
+	struct err err;
+
+	if (error && (error->kind != PG_REFUSED || ledger->state != LEDGER_STARTING))
+		return; /* says nothing of the schema, or is no reason to end what runs */
+	if (!schema_check(result, error, &err))
+		fail(ledger, EXIT_UNAVAILABLE, "the schema does not fit", err.text);
+	else if (ledger->state == LEDGER_STARTING)
+		start(ledger);
+}
+
+static void on_up(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	pg_send(ledger->pg, schema_check_sql, NULL, on_schema, ledger);
+}
+
+static void on_down(void *arg, const char *reason)
+{
+	struct ledger *ledger = arg;
+
+	log_warn(ledger->log, "database away", LOG_TEXT("part", "schema"),
+		 LOG_TEXT("reason", reason));
+}
+
+/* --- publics -------------------------------------------------------------------------------------
+ */
+
+struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules *rules)
+{
+	struct ledger *ledger = mem_zero(sizeof(*ledger));
+	const struct pg_events events = { .up = on_up, .down = on_down, .arg = ledger };
+
+	ledger->log = log;
+	ledger->conf = conf;
+	ledger->rules = rules;
+	ledger->loop = loop_new();
+	ledger->term = loop_signal_new(ledger->loop, SIGTERM, on_signal, ledger);
+	ledger->interrupt = loop_signal_new(ledger->loop, SIGINT, on_signal, ledger);
+	ledger->drained = loop_timer_new(ledger->loop, on_not_drained, ledger);
+	ledger->pg_settings = (struct pg_settings){
+		.conninfo = conf->postgres.conninfo,
+		.password_file = conf->postgres.password_file,
+		.program = "counterfoil-ledger",
+		.connect_timeout = conf->postgres.connect_timeout,
+		.statement_timeout = conf->postgres.statement_timeout,
+	};
+	ledger->pg = pg_new(ledger->loop, log, &ledger->pg_settings, &events);
+	return ledger;
+}
+
+int ledger_run(struct ledger *ledger)
+{
+	loop_run(ledger->loop);
+	return ledger->exit_code;
+}
+
+void ledger_free(struct ledger *ledger)
+{
+	if (!ledger)
+		return;
+	intake_free(ledger->intake);
+	executor_free(ledger->executor);
+	instance_free(ledger->instance);
+	pg_free(ledger->pg);
+	loop_timer_free(ledger->drained);
+	loop_signal_free(ledger->interrupt);
+	loop_signal_free(ledger->term);
+	loop_free(ledger->loop);
+	free(ledger);
+}
