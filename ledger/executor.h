@@ -12,10 +12,12 @@
 struct executor;
 
 struct executor_events {
-	void (*backlog)(void *arg, bool high); /* due rows passed ledger.due_high, or fell below due_low */
+	/* Due rows passed ledger.due_high, or fell below due_low. */
+	void (*backlog)(void *arg, bool high);
 	void *arg;
 };
 
+/* conf and rules are borrowed. */
 struct executor *executor_new(struct loop *loop, struct log *log, const struct conf *conf,
 			      const struct rules *rules, const struct executor_events *events);
 /* The lease as it stands: id 0 takes every transfer back at once. */

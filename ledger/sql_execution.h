@@ -73,7 +73,7 @@ static const char SQL_CLAIM[] =
 	"   WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
 	"     AND s.tenant = t.tenant AND s.due_at >= $6 AND s.due_at <= now()"
 	"     AND (s.window_until IS NULL OR now() + $8 < s.window_until"
-	"       OR (s.unknown_sends + s.unknown_before = 0 AND now() >= s.window_until))"
+	"       OR (s.unknown_sends = 0 AND now() >= s.window_until + $8))"
 	"     AND CASE"
 	"       WHEN (SELECT e.not_after FROM counterfoil.effect e WHERE e.id = s.id) <= now()"
 	"         THEN false"
@@ -96,9 +96,9 @@ static const char SQL_CLAIM[] =
 	"$2,"
 	"   deadline = clock_timestamp() + $5, tries = s.tries + 1, state_since = now(),"
 	"   sent_at = now(), unknown_sends = s.unknown_sends + 1,"
-	"   first_sent_at = CASE WHEN s.first_sent_at IS NULL OR s.window_until <= now()"
+	"   first_sent_at = CASE WHEN s.first_sent_at IS NULL OR s.window_until + $8 <= now()"
 	"     THEN now() ELSE s.first_sent_at END,"
-	"   window_until = CASE WHEN s.first_sent_at IS NULL OR s.window_until <= now()"
+	"   window_until = CASE WHEN s.first_sent_at IS NULL OR s.window_until + $8 <= now()"
 	"     THEN CASE e.mode WHEN 'idempotent' THEN now() + $7 END ELSE s.window_until END"
 	" FROM pick,"
 	"   LATERAL (SELECT effect, topic, mode, provider_key, not_after FROM counterfoil.effect"
@@ -107,13 +107,13 @@ static const char SQL_CLAIM[] =
 	"     FROM counterfoil.effect_request WHERE id = pick.id OFFSET 0) r"
 	" WHERE s.id = pick.id AND " SYNC_COMMIT " RETURNING " CLAIM_COLUMNS;
 
-/* $1 owner, $2 the ids that are known here, $3 target. What a claim took whose answer never came:
- * nothing of these was sent. */
+/* $1 owner, $2 the ids that are known here. What a claim took whose answer never came: nothing of
+ * these was sent. */
 static const char SQL_CLAIM_LOST[] =
-	"SELECT " CLAIM_COLUMNS
+	"SELECT " CLAIM_COLUMNS ", s.target"
 	" FROM counterfoil.effect_state s JOIN counterfoil.effect e ON e.id = s.id"
 	" JOIN counterfoil.effect_request r ON r.id = s.id"
-	" WHERE s.state = 'in_flight' AND s.owner = $1 AND s.id <> ALL ($2) AND s.target = $3"
+	" WHERE s.state = 'in_flight' AND s.owner = $1 AND s.id <> ALL ($2)"
 	" ORDER BY s.id";
 
 /* What a claim marked and nothing left of: the window did not begin with it. */
@@ -166,8 +166,9 @@ static const char SQL_CLAIM_LOST[] =
 	"   WHERE u.state IN ('completed', 'dead') AND f.id = h.id AND f.waiting RETURNING f.id)"
 
 #define ENDED                                                                                      \
-	DEAD_LETTERS FOLLOWERS " SELECT ARRAY(SELECT ord FROM u) AS changed, (SELECT count(*) "    \
-			       "FROM freed) AS freed"
+	DEAD_LETTERS FOLLOWERS                                                                     \
+		" SELECT ARRAY(SELECT ord FROM u ORDER BY 1) AS changed, (SELECT count(*) "        \
+		"FROM freed) AS freed"
 
 /* --- result -------------------------------------------------------------------------------------
  */
@@ -277,7 +278,7 @@ static const char SQL_EXPIRED[] =
 	" SELECT " KEY_COLUMNS ", s.target, clock_timestamp(), o.over, s.last, s.tenant, s.due_at"
 	" FROM page s JOIN counterfoil.effect e ON e.id = s.id LEFT JOIN m ON m.target = s.target,"
 	"   LATERAL (SELECT coalesce(e.not_after <= now(), false)"
-	"     OR (s.unknown_sends + s.unknown_before > 0 AND coalesce("
+	"     OR (s.unknown_sends > 0 AND coalesce("
 	"       s.window_until - coalesce(m.margin, '0') <= now(), false)) AS over) o"
 	" WHERE o.over OR s.last ORDER BY s.target, s.tenant, s.due_at, s.id";
 

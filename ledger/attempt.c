@@ -1,0 +1,344 @@
+/* Attempts. Whatever an attempt comes to, it leaves through conclude(), which makes its result. */
+#include "attempt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "mem.h"
+#include "profile.h"
+#include "utf8.h"
+
+#define PROVIDER_ID_MAX 255
+#define METHOD_MAX      15
+
+struct attempt {
+	struct attempt *prev, *next;
+	struct attempts *attempts;
+	const struct target *target;
+	struct key key;
+	usec_t asked_at; /* boot clock at the sending of the claim */
+	usec_t started;  /* the same clock */
+	bool probe;
+	char method[METHOD_MAX + 1];
+	char *provider_key;
+	struct http_transfer *transfer;
+};
+
+struct attempts {
+	const struct conf *conf;
+	const struct rules *rules;
+	const struct claim_plan *plans;
+	struct targets *targets;
+	struct results *results;
+	struct attempts_events events;
+	struct http *http;
+	struct json_paths **provider_ids; /* of each target; NULL: none */
+	struct attempt *first;
+	size_t count;
+};
+
+/* --- the list of what runs --- */
+
+static void add(struct attempts *attempts, struct attempt *attempt)
+{
+	attempt->next = attempts->first;
+	if (attempt->next)
+		attempt->next->prev = attempt;
+	attempts->first = attempt;
+	attempts->count++;
+}
+
+static void take_out(struct attempts *attempts, struct attempt *attempt)
+{
+	if (attempt->prev)
+		attempt->prev->next = attempt->next;
+	else
+		attempts->first = attempt->next;
+	if (attempt->next)
+		attempt->next->prev = attempt->prev;
+	attempts->count--;
+}
+
+/* --- from an answer to a result --- */
+
+/* The database's wall clock: that of the claim, and what has passed here since its sending. It is
+ * never behind, so that no window seems longer than it is. */
+static usec_t database_time(const struct attempt *attempt, usec_t boot)
+{
+	return attempt->key.sent_at + (boot - attempt->asked_at);
+}
+
+static uint64_t draw(void)
+{
+	uint64_t random;
+	arc4random_buf(&random, sizeof(random));
+	return random;
+}
+
+/* Where the answer holds the provider's own name for what it did. An answer that is no JSON, or was
+ * cut, has none. */
+static char *provider_id(const struct json_paths *paths, const struct http_answer *answer)
+{
+	struct buf storage BUF_AUTO = { 0 };
+	struct json_value value;
+	struct err err;
+	if (!paths || !json_read(paths, answer->body, answer->body_length, &err, &storage, &value))
+		return NULL;
+	if ((value.type != JSON_STRING && value.type != JSON_NUMBER) || value.length == 0 ||
+	    value.length > PROVIDER_ID_MAX)
+		return NULL;
+	return mem_text_n(value.text, value.length);
+}
+
+static void take_answer(struct result *result, const struct attempt *attempt,
+			const struct http_answer *answer)
+{
+	const struct attempts *attempts = attempt->attempts;
+	result->status = answer->status;
+	result->curl_code = answer->curl_code;
+	result->took = answer->took;
+	result->truncated = answer->truncated;
+	buf_add(&result->head, answer->head, answer->head_length);
+	buf_add(&result->body, answer->body, answer->body_length);
+	if (answer->error[0] && utf8_valid(answer->error, strlen(answer->error)))
+		result->error = mem_text(answer->error);
+	if (result->outcome == OUTCOME_APPLIED)
+		result->provider_id =
+			provider_id(attempts->provider_ids[attempt->target->index], answer);
+}
+
+/* answer NULL: nothing was tried. */
+static struct result *make_result(struct attempt *attempt, const struct verdict *verdict,
+				  const struct life_step *step, const struct http_answer *answer)
+{
+	struct result *result = result_new();
+	result->key = attempt->key;
+	attempt->key = (struct key){ 0 };
+	result->target = attempt->target->conf->name;
+	result->outcome = verdict->outcome;
+	result->step = *step;
+	memcpy(result->error_class, verdict->error_class, sizeof(result->error_class));
+	result->started = result->key.sent_at + (attempt->started - attempt->asked_at);
+	result->provider_key = attempt->provider_key;
+	attempt->provider_key = NULL;
+	if (answer)
+		take_answer(result, attempt, answer);
+	result->has_letter = step->state == EFFECT_DEAD;
+	if (result->has_letter)
+		key_letter(&result->key, attempt->attempts->rules, &result->letter);
+	return result;
+}
+
+/* A target that throttles is left alone for as long as the key waits. */
+static void pause_target(const struct attempt *attempt, const struct verdict *verdict,
+			 const struct life_step *step, usec_t now)
+{
+	usec_t length = verdict->retry_after;
+	if (verdict->outcome != OUTCOME_THROTTLED)
+		return;
+	if (step->state == EFFECT_RETRY_WAIT && length == 0)
+		length = step->due_at - now;
+	targets_pause(attempt->attempts->targets, attempt->target->index, length);
+}
+
+static void attempt_free(struct attempt *attempt)
+{
+	key_done(&attempt->key);
+	free(attempt->provider_key);
+	free(attempt);
+}
+
+static void conclude(struct attempt *attempt, struct verdict *verdict,
+		     const struct http_answer *answer)
+{
+	struct attempts *attempts = attempt->attempts;
+	const struct target *target = attempt->target;
+	const usec_t now = database_time(attempt, usec_boot());
+	struct life_policy policy;
+	struct life_step step;
+	targets_judge(attempts->targets, target->index, attempt->key.id, attempt->probe, verdict);
+	key_policy(&attempt->key, attempts->rules, target->profile,
+		   attempts->plans[target->index].margin, &policy);
+	life_result(&attempt->key.life, &policy, verdict, now, draw(), &step);
+	pause_target(attempt, verdict, &step, now);
+	results_add(attempts->results, make_result(attempt, verdict, &step, answer));
+	attempt_free(attempt);
+	attempts->events.ended(attempts->events.arg, target);
+}
+
+static void on_answer(void *arg, const struct http_answer *answer)
+{
+	struct attempt *attempt = arg;
+	const struct answer seen = {
+		.end = answer->end,
+		.status = answer->status,
+		.replayed = answer->replayed,
+		.retry_after = answer->retry_after,
+		.date = answer->date,
+	};
+	struct verdict verdict;
+	take_out(attempt->attempts, attempt);
+	outcome_of(&seen, attempt->target->profile, attempt->method, attempt->key.life.mode,
+		   answer->transport, database_time(attempt, usec_boot()), &verdict);
+	conclude(attempt, &verdict, answer);
+}
+
+/* --- the request --- */
+
+/* The lines of a request, each ended by a NUL: the recorded ones, the key, the secret. */
+static void add_lines(const struct target *target, const struct claim_request *request,
+		      struct buf *lines)
+{
+	buf_add_text(lines, request->headers ? request->headers : "");
+	if (profile_header(target, request->provider_key, lines))
+		buf_add_char(lines, '\n');
+	if (target_authorization(target, lines))
+		buf_add_char(lines, '\n');
+}
+
+/* An array of the lines, ended by NULL; the line ends in `lines` become NULs. */
+static const char **split_lines(struct buf *lines)
+{
+	size_t count = 0;
+	const char **list = mem_grow(NULL, 1, sizeof(*list));
+	char *at = lines->data, *end;
+	for (; at && *at && (end = strchr(at, '\n')); at = end + 1) {
+		*end = '\0';
+		list = mem_grow(list, count + 2, sizeof(*list));
+		list[count++] = at;
+	}
+	list[count] = NULL;
+	return list;
+}
+
+static void send(struct attempt *attempt, const struct claim_request *request)
+{
+	struct attempts *attempts = attempt->attempts;
+	const struct conf_target *conf = attempt->target->conf;
+	struct buf lines BUF_AUTO = { 0 };
+	add_lines(attempt->target, request, &lines);
+	const char **list = split_lines(&lines);
+	const struct http_request http = {
+		.method = attempt->method,
+		.url = request->url,
+		.headers = list,
+		.body = request->body,
+		.body_length = request->body_length,
+		.connect_timeout = conf->connect_timeout,
+		.timeout = conf->timeout,
+		.answer_max = (size_t)attempts->conf->ledger.response_keep,
+		.ca_file = conf->ca_file,
+		.cert_file = conf->cert_file,
+		.key_file = conf->key_file,
+	};
+	attempt->transfer = http_start(attempts->http, &http, on_answer, attempt);
+	free(list);
+	if (lines.data)
+		explicit_bzero(lines.data, lines.length);
+}
+
+static struct attempt *attempt_new(struct attempts *attempts, const struct claim *claim,
+				   struct key *key, const struct claim_request *request)
+{
+	struct attempt *attempt = mem_zero(sizeof(*attempt));
+	attempt->attempts = attempts;
+	attempt->target = claim->target;
+	attempt->key = *key;
+	*key = (struct key){ 0 };
+	attempt->asked_at = claim->asked_at;
+	attempt->started = usec_boot();
+	attempt->probe = claim->probe;
+	attempt->provider_key = mem_text(request->provider_key);
+	return attempt;
+}
+
+/* --- the public face --- */
+
+void attempts_start(struct attempts *attempts, const struct claim *claim, struct key *key,
+		    const struct claim_request *request)
+{
+	struct attempt *attempt = attempt_new(attempts, claim, key, request);
+	if (!request->method || !request->url || strlen(request->method) > METHOD_MAX) {
+		struct verdict verdict = { .outcome = OUTCOME_UNRENDERED,
+					   .unsent = true,
+					   .error_class = "unrendered" };
+		conclude(attempt, &verdict, NULL);
+		return;
+	}
+	memcpy(attempt->method, request->method, strlen(request->method) + 1);
+	add(attempts, attempt);
+	send(attempt, request);
+}
+
+void attempts_put_back(struct attempts *attempts, const struct claim *claim, struct key *key,
+		       const struct claim_request *request)
+{
+	struct verdict verdict = { .outcome = OUTCOME_ABORTED,
+				   .unsent = true,
+				   .error_class = "aborted" };
+	conclude(attempt_new(attempts, claim, key, request), &verdict, NULL);
+}
+
+void attempts_take_back(struct attempts *attempts)
+{
+	while (attempts->first)
+		http_cancel(attempts->first->transfer);
+}
+
+size_t attempts_count(const struct attempts *attempts)
+{
+	return attempts->count;
+}
+
+void attempts_ids(const struct attempts *attempts, struct pg_array *ids)
+{
+	for (const struct attempt *a = attempts->first; a; a = a->next)
+		pg_array_int8(ids, a->key.id);
+}
+
+/* A pointer that cannot be read was refused when the configuration was. */
+static struct json_paths *provider_id_path(const struct target *target)
+{
+	struct json_paths *paths;
+	struct err err;
+	size_t index;
+	if (!target->conf->provider_id[0])
+		return NULL;
+	paths = json_paths_new();
+	if (json_paths_add(paths, target->conf->provider_id, &err, &index))
+		return paths;
+	json_paths_free(paths);
+	return NULL;
+}
+
+struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const struct rules *rules,
+			      const struct claim_plan *plans, struct targets *targets,
+			      struct results *results, const struct attempts_events *events)
+{
+	struct attempts *attempts = mem_zero(sizeof(*attempts));
+	const size_t count = rules_target_count(rules);
+	attempts->conf = conf;
+	attempts->rules = rules;
+	attempts->plans = plans;
+	attempts->targets = targets;
+	attempts->results = results;
+	attempts->events = *events;
+	attempts->http = http_new(loop);
+	attempts->provider_ids = mem_zero((count + 1) * sizeof(struct json_paths *));
+	for (size_t i = 0; i < count; i++)
+		attempts->provider_ids[i] = provider_id_path(rules_target(rules, i));
+	return attempts;
+}
+
+void attempts_free(struct attempts *attempts)
+{
+	if (!attempts)
+		return;
+	attempts_take_back(attempts);
+	http_free(attempts->http);
+	for (size_t i = 0; i < rules_target_count(attempts->rules); i++)
+		json_paths_free(attempts->provider_ids[i]);
+	free(attempts->provider_ids);
+	free(attempts);
+}

@@ -1,0 +1,35 @@
+/* Attempts: from a claimed key to its result. */
+#ifndef LEDGER_ATTEMPT_H
+#define LEDGER_ATTEMPT_H
+
+#include "claim.h"
+#include "http.h"
+#include "result.h"
+#include "targets.h"
+
+struct attempts;
+
+struct attempts_events {
+	void (*ended)(void *arg, const struct target *target); /* its slot is free */
+	void *arg;
+};
+
+/* Borrows all of them. plans: one a target, by its index. */
+struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const struct rules *rules,
+			      const struct claim_plan *plans, struct targets *targets,
+			      struct results *results, const struct attempts_events *events);
+void attempts_free(struct attempts *attempts); /* takes back what runs */
+
+/* Sends the request; send_before is the moment of the boot clock from which no byte may leave any
+ * more. Takes the key. */
+void attempts_start(struct attempts *attempts, const struct claim *claim, struct key *key,
+		    const struct claim_request *request);
+/* Nothing is sent: the key goes back. Takes the key. */
+void attempts_put_back(struct attempts *attempts, const struct claim *claim, struct key *key,
+		       const struct claim_request *request);
+void attempts_take_back(struct attempts *attempts); /* every transfer, at once */
+
+size_t attempts_count(const struct attempts *attempts);
+void attempts_ids(const struct attempts *attempts, struct pg_array *ids);
+
+#endif

@@ -1,0 +1,61 @@
+/* Claims: due keys of one target become ours, in the statement that is their send marker as well.
+ */
+#ifndef LEDGER_CLAIM_H
+#define LEDGER_CLAIM_H
+
+#include "key.h"
+
+/* The times of one target's claims, from the configuration. */
+struct claim_plan {
+	usec_t window; /* of the provider's memory; USEC_NEVER: endless or none */
+	usec_t margin; /* no key is sent later than its window less this, whatever its effect */
+	usec_t spare;  /* of the deadline: for what lies around the request */
+	usec_t length; /* of the deadline: longer than the longest request */
+};
+void claim_plan(const struct conf *conf, const struct target *target, struct claim_plan *plan_r);
+
+/* One statement on its way. */
+struct claim {
+	const struct target *target;
+	int64_t owner;
+	int64_t rows;    /* asked for */
+	usec_t asked_at; /* boot clock at its sending: the claims are not older */
+	bool probe;      /* for a held target */
+};
+
+struct claim_request {            /* borrowed */
+	const char *provider_key; /* as it goes on the wire */
+	const char *method;       /* NULL: the request was never rendered */
+	const char *url;
+	const char *headers; /* "Name: value\n" lines */
+	const char *body;    /* NULL: none */
+	size_t body_length;
+};
+
+enum claim_end {
+	CLAIM_DONE,
+	CLAIM_RACE,     /* a serial key was claimed at the same time: nothing was claimed */
+	CLAIM_FAILED,   /* nothing was claimed */
+	CLAIM_DOUBTFUL, /* the answer was lost: keys may be claimed that nobody works on */
+};
+
+struct claim_events {
+	/* For each key; the key is the receiver's to key_done(). */
+	void (*key)(void *arg, const struct claim *claim, struct key *key,
+		    const struct claim_request *request);
+	/* why: the error, for a log; "" when there was none. */
+	void (*end)(void *arg, const struct claim *claim, enum claim_end end, int64_t got,
+		    const char *why);
+	void *arg;
+};
+
+/* events must outlive the statement; end() is called exactly once, after the keys. */
+void claim_send(struct pg *pg, const struct claim_plan *plan, const struct claim *claim,
+		const struct claim_events *events);
+
+/* Reads the key and the request of a row of SQL_CLAIM or SQL_CLAIM_LOST. */
+void claim_read(const PGresult *result, int row, struct key *key_r,
+		struct claim_request *request_r);
+#define CLAIM_COLUMN_COUNT (KEY_COLUMN_COUNT + 5)
+
+#endif

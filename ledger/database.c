@@ -1,0 +1,14 @@
+/* How the ledger's connections are made. */
+#include "database.h"
+
+struct pg_settings database_settings(const struct conf *conf)
+{
+	const struct conf_postgres *postgres = &conf->postgres;
+	return (struct pg_settings){
+		.conninfo = postgres->conninfo,
+		.password_file = postgres->password_file,
+		.program = "counterfoil-ledger",
+		.connect_timeout = postgres->connect_timeout,
+		.statement_timeout = postgres->statement_timeout,
+	};
+}

@@ -1,0 +1,10 @@
+/* How the ledger's connections are made: each part that needs one has its own. */
+#ifndef LEDGER_DATABASE_H
+#define LEDGER_DATABASE_H
+
+#include "conf.h"
+#include "pg.h"
+
+struct pg_settings database_settings(const struct conf *conf); /* borrows from conf */
+
+#endif

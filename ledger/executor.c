@@ -1,0 +1,478 @@
+/* The conductor of execution: it decides when to claim and whether what was claimed may be sent.
+ *
+ *   running --stop--> draining --deadline--> recording --all written, or no longer waited for-->
+ * stopped
+ *                        \--nothing left------------------------------------------------------/
+ *
+ * What must hold: a request is sent only under the lease that claimed its key, while that lease and
+ * the claim's deadline still cover it, by the boot clock. When a claim's answer is lost with the
+ * connection, the keys that it may have taken are looked up and put back before anything else is
+ * claimed: this process knows that it has sent nothing of them. */
+#include "executor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attempt.h"
+#include "database.h"
+#include "mem.h"
+#include "sql_execution.h"
+#include "sweep.h"
+
+#define IDLE_EVERY   (80 * USEC_MS) /* and up to half of it more */
+#define RACES_MAX    3              /* claims again at once */
+#define CLAIM_AGAIN  USEC_SEC       /* after a refusal */
+#define RECORD_GRACE (2 * USEC_SEC) /* for the last results, beyond the deadline of a stop */
+#define SAY_EVERY    (10 * USEC_SEC)
+#define SAY_RARELY   (10 * USEC_MIN)
+
+enum executor_state {
+	EXECUTOR_RUNNING,
+	EXECUTOR_DRAINING,  /* claims nothing; transfers finish until `end` fires */
+	EXECUTOR_RECORDING, /* transfers were taken back; results are written until `end` fires */
+	EXECUTOR_STOPPED,   /* `end` tells so */
+};
+
+/* One target's claims. */
+struct lane {
+	const struct target *target;
+	bool asking;
+	bool full;   /* the last claim got all that it asked for: there may be more */
+	bool kicked; /* new rows may be due */
+	int races;
+	usec_t not_before;
+};
+
+struct executor {
+	struct loop *loop;
+	struct log *log;
+	const struct conf *conf;
+	const struct rules *rules;
+	struct executor_events events;
+	enum executor_state state;
+
+	struct pg *pg; /* claims and targets */
+	struct targets *targets;
+	struct results *results;
+	struct attempts *attempts;
+	struct sweep *sweep;
+	struct claim_events claim_events;
+	struct claim_plan *plans;
+	struct lane *lanes;
+	size_t lane_count;
+	struct loop_timer *idle;
+	struct loop_timer *turn; /* claims once for all that happened in this turn of the loop */
+	struct loop_timer *end;
+
+	int64_t instance; /* 0: no lease */
+	usec_t until;     /* boot clock */
+	int64_t asked;    /* rows of claims without an answer yet */
+	struct {
+		int64_t owner;   /* 0: no claim's answer was lost */
+		usec_t asked_at; /* of the first such claim */
+		bool asking;
+	} doubt;
+
+	struct log_limit refusals, strangers;
+	loop_fn *stopped;
+	void *stopped_arg;
+};
+
+static void set_state(struct executor *executor, enum executor_state state)
+{
+	executor->state = state;
+}
+
+/* --- may it be claimed, may it be sent --- */
+
+static int64_t room(const struct executor *executor)
+{
+	return executor->conf->ledger.in_flight - executor->asked -
+	       (int64_t)attempts_count(executor->attempts) -
+	       (int64_t)results_count(executor->results);
+}
+
+/* Enough of the lease is left to hand a request over. */
+static bool lease_covers(const struct executor *executor, usec_t now)
+{
+	return executor->instance != 0 && executor->until - now > executor->conf->ledger.lease / 3;
+}
+
+/* The request must end before its claim's deadline does, else another process may take the key over
+ * while it runs. */
+static bool claim_covers(const struct executor *executor, const struct claim *claim, usec_t now)
+{
+	return executor->instance == claim->owner &&
+	       now - claim->asked_at < executor->plans[claim->target->index].spare;
+}
+
+static bool gate_lets(const struct executor *executor, const struct claim *claim, usec_t now)
+{
+	const struct gate *gate = targets_gate(executor->targets, claim->target->index);
+	return (!gate->held || (claim->probe && gate->by_system)) && now >= gate->paused_until;
+}
+
+/* --- claims --- */
+
+static void claim_lane(struct executor *executor, struct lane *lane)
+{
+	const usec_t now = usec_boot();
+	const size_t index = lane->target->index;
+	struct gate *gate = targets_gate(executor->targets, index);
+	if (executor->state != EXECUTOR_RUNNING || lane->asking || now < lane->not_before ||
+	    executor->doubt.owner || !pg_up(executor->pg) || !lease_covers(executor, now))
+		return;
+	int64_t rows = gate_room(gate, lane->target->conf->concurrency, now);
+	rows = rows < room(executor) ? rows : room(executor);
+	if (rows <= 0)
+		return;
+	lane->asking = true;
+	lane->kicked = false;
+	executor->asked += rows;
+	gate_take(gate, rows);
+	const struct claim claim = {
+		.target = lane->target,
+		.owner = executor->instance,
+		.rows = rows,
+		.asked_at = now,
+		.probe = gate->held,
+	};
+	claim_send(executor->pg, &executor->plans[index], &claim, &executor->claim_events);
+}
+
+static void on_turn(void *arg)
+{
+	struct executor *executor = arg;
+	for (size_t i = 0; i < executor->lane_count; i++) {
+		struct lane *lane = &executor->lanes[i];
+		if (lane->full || lane->kicked)
+			claim_lane(executor, lane);
+	}
+}
+
+static void on_idle(void *arg)
+{
+	struct executor *executor = arg;
+	loop_timer_set(executor->idle, IDLE_EVERY + (usec_t)arc4random_uniform(IDLE_EVERY / 2));
+	for (size_t i = 0; i < executor->lane_count; i++)
+		claim_lane(executor, &executor->lanes[i]);
+}
+
+void executor_kick(struct executor *executor)
+{
+	for (size_t i = 0; i < executor->lane_count; i++)
+		executor->lanes[i].kicked = true;
+	loop_timer_set(executor->turn, 0);
+}
+
+static void warn_of_stranger(struct executor *executor, const struct key *key)
+{
+	uint64_t held;
+	if (!rules_find(executor->rules, key->effect, strlen(key->effect)) &&
+	    log_limit_pass(&executor->strangers, usec_boot(), SAY_RARELY, &held))
+		log_warn(executor->log,
+			 "effect has left the configuration: sent with the default retry policy",
+			 LOG_TEXT("effect", key->effect), LOG_INT("key", key->id));
+}
+
+static void on_key(void *arg, const struct claim *claim, struct key *key,
+		   const struct claim_request *request)
+{
+	struct executor *executor = arg;
+	const usec_t now = usec_boot();
+	warn_of_stranger(executor, key);
+	if (executor->state == EXECUTOR_RUNNING && lease_covers(executor, now) &&
+	    claim_covers(executor, claim, now) && gate_lets(executor, claim, now))
+		attempts_start(executor->attempts, claim, key, request);
+	else
+		attempts_put_back(executor->attempts, claim, key, request);
+}
+
+static void claim_failed(struct executor *executor, struct lane *lane, const char *why)
+{
+	uint64_t held;
+	lane->not_before = usec_boot() + CLAIM_AGAIN;
+	if (pg_up(executor->pg) &&
+	    log_limit_pass(&executor->refusals, usec_boot(), SAY_EVERY, &held))
+		log_error(executor->log, "claim refused",
+			  LOG_TEXT("target", lane->target->conf->name), LOG_TEXT("error", why),
+			  LOG_INT("held_back", held));
+}
+
+static void claim_doubtful(struct executor *executor, const struct claim *claim)
+{
+	if (!executor->doubt.owner)
+		executor->doubt.asked_at = claim->asked_at;
+	executor->doubt.owner = claim->owner;
+}
+
+static void check_stopped(struct executor *executor);
+
+static void on_claim_end(void *arg, const struct claim *claim, enum claim_end end, int64_t got,
+			 const char *why)
+{
+	struct executor *executor = arg;
+	struct lane *lane = &executor->lanes[claim->target->index];
+	struct gate *gate = targets_gate(executor->targets, claim->target->index);
+	lane->asking = false;
+	executor->asked -= claim->rows;
+	gate_put(gate, claim->rows - got);
+	lane->full = got == claim->rows;
+	lane->races = end == CLAIM_RACE ? lane->races + 1 : 0;
+	switch (end) {
+	case CLAIM_DONE:
+		if (claim->probe && got > 0)
+			gate->probe_until = 0;
+		break;
+	case CLAIM_RACE:
+		lane->kicked |= lane->races <= RACES_MAX;
+		break;
+	case CLAIM_FAILED:
+		claim_failed(executor, lane, why);
+		break;
+	case CLAIM_DOUBTFUL:
+		claim_doubtful(executor, claim);
+		break;
+	}
+	if (lane->kicked)
+		loop_timer_set(executor->turn, 0);
+	check_stopped(executor);
+}
+
+/* --- claims whose answer was lost --- */
+
+static const struct target *find_target(const struct executor *executor, const char *name)
+{
+	for (size_t i = 0; i < executor->lane_count; i++) {
+		if (!strcmp(executor->lanes[i].target->conf->name, name))
+			return executor->lanes[i].target;
+	}
+	return NULL;
+}
+
+static void put_back_row(struct executor *executor, const PGresult *result, int row)
+{
+	struct claim claim = { .owner = executor->doubt.owner,
+			       .rows = 1,
+			       .asked_at = executor->doubt.asked_at };
+	struct claim_request request;
+	struct key key;
+	claim.target = find_target(executor, pg_get_text(result, row, CLAIM_COLUMN_COUNT));
+	if (!claim.target)
+		return;
+	claim_read(result, row, &key, &request);
+	gate_take(targets_gate(executor->targets, claim.target->index), 1);
+	attempts_put_back(executor->attempts, &claim, &key, &request);
+}
+
+static void on_doubtful(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct executor *executor = arg;
+	executor->doubt.asking = false;
+	if (error && error->kind != PG_REFUSED)
+		return; /* asked again once the connection is up */
+	if (error)
+		log_error(executor->log, "lost claims cannot be looked up",
+			  LOG_TEXT("error", error->text));
+	for (int row = 0; !error && row < pg_rows(result); row++)
+		put_back_row(executor, result, row);
+	if (!error && pg_rows(result) > 0)
+		log_info(executor->log, "claims without an answer put back",
+			 LOG_INT("keys", pg_rows(result)));
+	executor->doubt.owner = 0;
+	executor_kick(executor);
+}
+
+static void look_up_doubtful(struct executor *executor)
+{
+	struct pg_params params PG_PARAMS_AUTO = { 0 };
+	struct pg_array ids PG_ARRAY_AUTO;
+	if (!executor->doubt.owner || executor->doubt.asking)
+		return;
+	executor->doubt.asking = true;
+	pg_array_init(&ids, PG_INT8);
+	attempts_ids(executor->attempts, &ids);
+	results_ids(executor->results, &ids);
+	pg_add_int8(&params, executor->doubt.owner);
+	pg_add_array(&params, &ids);
+	pg_send(executor->pg, SQL_CLAIM_LOST, &params, on_doubtful, executor);
+}
+
+static void on_up(void *arg)
+{
+	struct executor *executor = arg;
+	look_up_doubtful(executor);
+	targets_read(executor->targets);
+	executor_kick(executor);
+}
+
+static void on_down(void *arg, const char *reason)
+{
+	struct executor *executor = arg;
+	log_warn(executor->log, "database lost", LOG_TEXT("connection", "claims"),
+		 LOG_TEXT("reason", reason));
+}
+
+/* --- slots that get free --- */
+
+static void on_attempt_ended(void *arg, const struct target *target)
+{
+	struct executor *executor = arg;
+	gate_put(targets_gate(executor->targets, target->index), 1);
+	if (executor->lanes[target->index].full)
+		loop_timer_set(executor->turn, 0);
+}
+
+static void on_results_written(void *arg, bool freed)
+{
+	struct executor *executor = arg;
+	if (freed)
+		executor_kick(executor);
+	else
+		loop_timer_set(executor->turn, 0);
+	check_stopped(executor);
+}
+
+static void on_found(void *arg)
+{
+	executor_kick(arg);
+}
+
+static void on_backlog(void *arg, bool high)
+{
+	struct executor *executor = arg;
+	executor->events.backlog(executor->events.arg, high);
+}
+
+void executor_lease_set(struct executor *executor, int64_t instance, usec_t until_boot)
+{
+	const bool changed = executor->instance != instance;
+	executor->instance = instance;
+	executor->until = until_boot;
+	if (!changed)
+		return;
+	attempts_take_back(executor->attempts);
+	executor_kick(executor);
+}
+
+/* --- the end --- */
+
+static void stop_now(struct executor *executor)
+{
+	set_state(executor, EXECUTOR_STOPPED);
+	loop_timer_set(executor->end, 0);
+}
+
+/* Called wherever something may have been the last. */
+static void check_stopped(struct executor *executor)
+{
+	const bool draining =
+		executor->state == EXECUTOR_DRAINING || executor->state == EXECUTOR_RECORDING;
+	if (draining && executor->asked == 0 && !executor->doubt.asking &&
+	    attempts_count(executor->attempts) == 0 && results_count(executor->results) == 0)
+		stop_now(executor);
+}
+
+static void on_end(void *arg)
+{
+	struct executor *executor = arg;
+	switch (executor->state) {
+	case EXECUTOR_RUNNING:
+		break;
+	case EXECUTOR_DRAINING:
+		set_state(executor, EXECUTOR_RECORDING);
+		loop_timer_set(executor->end, RECORD_GRACE);
+		attempts_take_back(executor->attempts);
+		check_stopped(executor);
+		break;
+	case EXECUTOR_RECORDING:
+		log_warn(executor->log, "results not recorded: their keys will be taken over",
+			 LOG_INT("results", results_count(executor->results)));
+		stop_now(executor);
+		break;
+	case EXECUTOR_STOPPED:
+		executor->stopped(executor->stopped_arg);
+		break;
+	}
+}
+
+void executor_stop(struct executor *executor, usec_t deadline_boot, loop_fn *done, void *arg)
+{
+	set_state(executor, EXECUTOR_DRAINING);
+	executor->stopped = done;
+	executor->stopped_arg = arg;
+	loop_timer_cancel(executor->idle);
+	loop_timer_set(executor->end, deadline_boot - usec_boot());
+	results_hurry(executor->results);
+	check_stopped(executor);
+}
+
+void executor_free(struct executor *executor)
+{
+	if (!executor)
+		return;
+	set_state(executor, EXECUTOR_STOPPED);
+	sweep_free(executor->sweep);
+	attempts_free(executor->attempts);
+	pg_free(executor->pg);
+	results_free(executor->results);
+	targets_free(executor->targets);
+	loop_timer_free(executor->idle);
+	loop_timer_free(executor->turn);
+	loop_timer_free(executor->end);
+	free(executor->lanes);
+	free(executor->plans);
+	free(executor);
+}
+
+static void make_lanes(struct executor *executor)
+{
+	executor->lane_count = rules_target_count(executor->rules);
+	executor->lanes = mem_zero((executor->lane_count + 1) * sizeof(struct lane));
+	executor->plans = mem_zero((executor->lane_count + 1) * sizeof(struct claim_plan));
+	for (size_t i = 0; i < executor->lane_count; i++) {
+		const struct target *target = rules_target(executor->rules, i);
+		executor->lanes[i].target = target;
+		claim_plan(executor->conf, target, &executor->plans[i]);
+	}
+}
+
+static void make_parts(struct executor *executor)
+{
+	const struct pg_settings settings = database_settings(executor->conf);
+	const struct pg_events pg = { .up = on_up, .down = on_down, .arg = executor };
+	const struct results_events results = { .written = on_results_written, .arg = executor };
+	const struct attempts_events attempts = { .ended = on_attempt_ended, .arg = executor };
+	const struct sweep_events sweep = { .found = on_found,
+					    .backlog = on_backlog,
+					    .arg = executor };
+	executor->claim_events =
+		(struct claim_events){ .key = on_key, .end = on_claim_end, .arg = executor };
+	executor->pg = pg_new(executor->loop, executor->log, &settings, &pg);
+	executor->targets =
+		targets_new(executor->loop, executor->log, executor->pg, executor->rules);
+	executor->results = results_new(executor->loop, executor->log, executor->conf, &results);
+	executor->attempts =
+		attempts_new(executor->loop, executor->conf, executor->rules, executor->plans,
+			     executor->targets, executor->results, &attempts);
+	executor->sweep = sweep_new(executor->loop, executor->log, executor->conf, executor->rules,
+				    executor->plans, &sweep);
+}
+
+struct executor *executor_new(struct loop *loop, struct log *log, const struct conf *conf,
+			      const struct rules *rules, const struct executor_events *events)
+{
+	struct executor *executor = mem_zero(sizeof(*executor));
+	executor->loop = loop;
+	executor->log = log;
+	executor->conf = conf;
+	executor->rules = rules;
+	executor->events = *events;
+	executor->idle = loop_timer_new(loop, on_idle, executor);
+	executor->turn = loop_timer_new(loop, on_turn, executor);
+	executor->end = loop_timer_new(loop, on_end, executor);
+	make_lanes(executor);
+	make_parts(executor);
+	loop_timer_set(executor->idle, 0);
+	return executor;
+}
