@@ -8,15 +8,18 @@
 
 #include <curl/curl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "http_answer.h"
 #include "http_request.h"
+#include "http_sockets.h"
 #include "mem.h"
 
 struct http {
 	struct loop *loop;
 	CURLM *multi;
 	struct loop_timer *timer;
+	struct http_sockets kept;
 };
 
 /* A descriptor of libcurl's that is being watched. */
@@ -33,7 +36,9 @@ struct http_transfer {
 	struct http_reader reader;
 	CURLcode refused;           /* why it could not even be set up */
 	struct loop_timer *refusal; /* tells so from the loop */
-	int sends;                  /* calls of on_ready_to_send() */
+	int sends;                  /* begun or blocked */
+	bool fresh;                 /* on no kept connection */
+	bool again;                 /* the kept connection was not quiet, nothing was sent */
 	usec_t started;
 	char error[CURL_ERROR_SIZE];
 	http_done_fn *done;
@@ -58,15 +63,11 @@ static enum transfer_end end_of(const struct http_transfer *transfer, CURLcode c
 	return is_certificate(code) ? TRANSFER_CERTIFICATE : TRANSFER_NOT_SENT;
 }
 
-/* How far a transfer came that sent nothing before its time was up. */
-static const char *phase_of(CURL *easy)
+static bool was_resolved(const struct http_transfer *transfer)
 {
-	curl_off_t resolved = 0, connected = 0;
-	curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
-	curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected);
-	if (!resolved)
-		return "dns";
-	return connected ? "tls" : "connect";
+	curl_off_t resolved = 0;
+	curl_easy_getinfo(transfer->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
+	return resolved > 0;
 }
 
 static const char *class_unsent(const struct http_transfer *transfer, CURLcode code)
@@ -79,8 +80,8 @@ static const char *class_unsent(const struct http_transfer *transfer, CURLcode c
 		return "connect";
 	if (code == CURLE_SSL_CONNECT_ERROR)
 		return "tls";
-	if (code == CURLE_OPERATION_TIMEDOUT)
-		return phase_of(transfer->easy);
+	if (code == CURLE_OPERATION_TIMEDOUT && !was_resolved(transfer))
+		return "dns";
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
 		return "url";
 	if (code == CURLE_BAD_FUNCTION_ARGUMENT)
@@ -98,7 +99,7 @@ static const char *class_cut(const struct http_transfer *transfer, CURLcode code
 		return "headers too large";
 	if (code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL)
 		return "garbage";
-	if (code != CURLE_OK && code != CURLE_GOT_NOTHING)
+	if (code != CURLE_OK && code != CURLE_GOT_NOTHING && code != CURLE_PARTIAL_FILE)
 		return "reset";
 	if (!transfer->reader.head.length)
 		return "empty answer";
@@ -170,8 +171,32 @@ static void transfer_finish(struct http_transfer *transfer, enum transfer_end en
 	transfer_free(transfer);
 }
 
+static void keep_socket(struct http_transfer *transfer)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+	long own_port = 0, peer_port = 0;
+	curl_easy_getinfo(transfer->easy, CURLINFO_ACTIVESOCKET, &fd);
+	curl_easy_getinfo(transfer->easy, CURLINFO_LOCAL_PORT, &own_port);
+	curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_PORT, &peer_port);
+	if (fd != CURL_SOCKET_BAD)
+		http_sockets_keep(&transfer->http->kept, fd, (int)own_port, (int)peer_port);
+}
+
+static void transfer_again(struct http_transfer *transfer)
+{
+	transfer->again = false;
+	transfer->fresh = true;
+	curl_multi_remove_handle(transfer->http->multi, transfer->easy);
+	curl_easy_setopt(transfer->easy, CURLOPT_FRESH_CONNECT, 1L);
+	if (curl_multi_add_handle(transfer->http->multi, transfer->easy) != CURLM_OK)
+		abort();
+}
+
 static void transfer_ended(struct http_transfer *transfer, CURLcode code)
 {
+	if (transfer->again)
+		return transfer_again(transfer);
+	keep_socket(transfer);
 	const enum transfer_end end = end_of(transfer, code);
 	transfer_finish(transfer, end, code, class_of(transfer, end, code),
 			error_of(transfer, end, code));
@@ -198,11 +223,21 @@ static int on_ready_to_send(void *arg, char *peer_ip, char *own_ip, int peer_por
 {
 	(void)peer_ip;
 	(void)own_ip;
-	(void)peer_port;
-	(void)own_port;
 	struct http_transfer *transfer = arg;
+	if (!transfer->sends && !transfer->fresh &&
+	    !http_sockets_quiet(&transfer->http->kept, own_port, peer_port)) {
+		transfer->again = true;
+		return CURL_PREREQFUNC_ABORT;
+	}
 	transfer->sends++;
 	return transfer->sends == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+static int on_close(void *arg, curl_socket_t fd)
+{
+	struct http *http = arg;
+	http_sockets_forget(&http->kept, fd);
+	return close(fd);
 }
 
 static size_t on_head(char *data, size_t size, size_t count, void *arg)
@@ -327,6 +362,7 @@ void http_free(struct http *http)
 		return;
 	curl_multi_cleanup(http->multi);
 	loop_timer_free(http->timer);
+	http_sockets_done(&http->kept);
 	free(http);
 	curl_global_cleanup();
 }
@@ -340,6 +376,8 @@ static void set_callbacks(struct http_transfer *transfer)
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
 	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_ready_to_send);
 	curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, transfer->http);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_head);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
