@@ -25,7 +25,10 @@
 	"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = "         \
 	"on; " SQL_LOCK
 
-#define SQL_HAS_TABLE "SELECT to_regclass('counterfoil.migration') IS NOT NULL"
+/* Not to_regclass(): after the wait for the lock it would answer from a stale cache. */
+#define SQL_HAS_TABLE                                                                              \
+	"SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"          \
+	" ON n.oid = c.relnamespace WHERE n.nspname = 'counterfoil' AND c.relname = 'migration')"
 
 #define SQL_APPLIED                                                                                \
 	"SELECT version, name, oldest_program,"                                                    \
