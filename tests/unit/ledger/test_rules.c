@@ -1,0 +1,920 @@
+/* The configured effects applied to events: what is refused when they are read, and what one event
+ * becomes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "profile.h"
+#include "rules.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define HEADER(name_, value_)                                                                      \
+	{                                                                                          \
+		(name_), (value_), sizeof(value_) - 1                                              \
+	}
+#define NOW (1700000000 * USEC_SEC)
+
+#define DRAFTS_MAX 4
+
+struct world {
+	struct conf *conf;
+	struct rules *rules;
+	struct buf faults;
+	struct buf warnings;
+};
+
+/* What rules_apply() handed out, copied. */
+struct applied {
+	size_t count;
+	struct {
+		char effect[48], key[600], tenant[200], provider_key[600], url[9000], headers[2000];
+		char body[4000], why[512];
+		bool dead, body_is_value;
+		uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
+		usec_t not_after, delay;
+	} drafts[DRAFTS_MAX];
+	struct err why;
+};
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* Loads a configuration of these targets and effects, and compiles it. */
+static bool load(struct world *world, const char *targets, const char *profiles,
+		 const char *effects)
+{
+	char path[] = "/tmp/counterfoil-rules-XXXXXX";
+	struct buf text BUF_AUTO = { 0 };
+	int fd = mkstemp(path);
+
+	*world = (struct world){ 0 };
+	assert_true(fd >= 0);
+	close(fd);
+	buf_addf(&text,
+		 "kafka = { properties = ( (\"bootstrap.servers\", \"localhost:1\") ); };\n"
+		 "ledger = { start = \"earliest\"; };\n"
+		 "profiles = ( %s );\ntargets = ( %s );\neffects = ( %s );\n",
+		 profiles, targets, effects);
+	write_file(path, text.data);
+	bool loaded = conf_load(path, CONF_LEDGER, &world->faults, &world->conf);
+	unlink(path);
+	if (!loaded)
+		fail_msg("%s", world->faults.data);
+	return rules_new(world->conf, &world->faults, &world->warnings, &world->rules);
+}
+
+static void unload(struct world *world)
+{
+	rules_free(world->rules);
+	conf_free(world->conf);
+	buf_done(&world->faults);
+	buf_done(&world->warnings);
+}
+
+static void copy_text(char *to, size_t size, const struct buf *from)
+{
+	assert_true(from->length < size);
+	memcpy(to, buf_text(from), from->length + 1);
+}
+
+static void take(void *arg, const struct draft *draft)
+{
+	struct applied *applied = arg;
+	size_t i = applied->count++;
+
+	assert_true(i < DRAFTS_MAX);
+	(void)snprintf(applied->drafts[i].effect, sizeof(applied->drafts[i].effect), "%s",
+		       draft->rule->conf->name);
+	copy_text(applied->drafts[i].key, sizeof(applied->drafts[i].key), &draft->key);
+	copy_text(applied->drafts[i].tenant, sizeof(applied->drafts[i].tenant), &draft->tenant);
+	copy_text(applied->drafts[i].provider_key, sizeof(applied->drafts[i].provider_key),
+		  &draft->provider_key);
+	copy_text(applied->drafts[i].url, sizeof(applied->drafts[i].url), &draft->url);
+	copy_text(applied->drafts[i].headers, sizeof(applied->drafts[i].headers), &draft->headers);
+	copy_text(applied->drafts[i].body, sizeof(applied->drafts[i].body), &draft->body);
+	memcpy(applied->drafts[i].why, draft->why, sizeof(draft->why));
+	memcpy(applied->drafts[i].fingerprint, draft->fingerprint, EFFECT_FINGERPRINT_SIZE);
+	applied->drafts[i].dead = draft->dead;
+	applied->drafts[i].body_is_value = draft->body_is_value;
+	applied->drafts[i].not_after = draft->not_after;
+	applied->drafts[i].delay = draft->delay;
+}
+
+static enum rules_verdict apply(struct world *world, const struct event_source *source,
+				struct applied *applied)
+{
+	struct event event;
+
+	memset(applied, 0, sizeof(*applied));
+	assert_true(event_decode(source, NULL, &event));
+	return rules_apply(world->rules, &event, NOW, &applied->why, take, applied);
+}
+
+/* An event of the topic "orders" and the type "placed". */
+static struct event_source placed(const char *value)
+{
+	static const struct event_header headers[] = { HEADER("ce_id", "e1"),
+						       HEADER("ce_type", "placed") };
+	return (struct event_source){
+		.topic = "orders",
+		.partition = 0,
+		.offset = 1,
+		.value = value,
+		.value_length = value ? strlen(value) : 0,
+		.headers = headers,
+		.header_count = LENGTH(headers),
+		.sent_at = USEC_NEVER,
+	};
+}
+
+#define PAYMENTS                                                                                   \
+	"{ name = \"payments\"; url = \"https://pay.test/api/\"; profile = \"stripe-v1\";\n"       \
+	"  headers = ( (\"Stripe-Version\", \"2023\"), (\"X-Own\", \"target\") ); }"
+#define ON   "on = { topic = \"orders\"; type = \"placed\"; }; retention = \"forever\"; "
+#define FORM "application/x-www-form-urlencoded"
+
+static const char charge[] =
+	"{ name = \"charge\"; " ON "target = \"payments\"; key = \"order:${/order_id}:charge\";\n"
+	"  request = { path = \"/v1/charges\"; content_type = \"" FORM "\";\n"
+	"    headers = ( (\"x-own\", \"${/customer}\"), (\"X-None\", \"${/none|}\") );\n"
+	"    query = ( (\"expand[]\", \"a b\"), (\"id\", \"${/order_id}\") );\n"
+	"    body = \"amount=${/cents}&customer=${/customer}\"; };\n"
+	"  not_after = \"7d\"; delay = \"5s\"; }";
+
+static void an_order_becomes_a_charge(void **state)
+{
+	(void)state;
+	struct world world;
+	static struct applied first, again;
+	struct event_source source = placed(
+		"{\"order_id\":9223372036854775807123,\"cents\":1999,\"customer\":\"c & d\"}");
+
+	if (!load(&world, PAYMENTS, "", charge))
+		fail_msg("%s", world.faults.data);
+	assert_int_equal(world.warnings.length, 0);
+	assert_int_equal(apply(&world, &source, &first), RULES_MATCHED);
+	assert_int_equal(first.count, 1);
+	assert_false(first.drafts[0].dead);
+	assert_string_equal(first.drafts[0].key, "order:9223372036854775807123:charge");
+	assert_string_equal(first.drafts[0].provider_key, "order:9223372036854775807123:charge");
+	assert_string_equal(first.drafts[0].tenant, "");
+	assert_string_equal(first.drafts[0].url,
+			    "https://pay.test/api/v1/charges?expand%5B%5D=a%20b"
+			    "&id=9223372036854775807123");
+	assert_string_equal(first.drafts[0].headers, "Content-Type: " FORM "\n"
+						     "Stripe-Version: 2023\n"
+						     "x-own: c & d\n");
+	assert_string_equal(first.drafts[0].body, "amount=1999&customer=c+%26+d");
+	assert_false(first.drafts[0].body_is_value);
+	assert_true(first.drafts[0].not_after == NOW + 7 * USEC_DAY);
+	assert_true(first.drafts[0].delay == 5 * USEC_SEC);
+	/* Once more, after another event, it is the same to the byte. */
+	struct event_source other = placed("{\"order_id\":1,\"cents\":1,\"customer\":\"x\"}");
+	assert_int_equal(apply(&world, &other, &again), RULES_MATCHED);
+	assert_memory_not_equal(first.drafts[0].fingerprint, again.drafts[0].fingerprint, 16);
+	assert_int_equal(apply(&world, &source, &again), RULES_MATCHED);
+	assert_memory_equal(&first, &again, sizeof(first));
+	unload(&world);
+}
+
+/* A draft is frozen: what the rules become afterwards moves neither its bytes nor its key. (L40) */
+static void a_changed_template_makes_another_request_under_the_same_key(void **state)
+{
+	(void)state;
+	static const char before[] =
+		"{ name = \"charge\"; " ON "target = \"payments\";"
+		" key = \"order:${/id}\"; request = { body = \"[${/a}]\"; }; }";
+	static const char after[] =
+		"{ name = \"charge\"; " ON "target = \"payments\";"
+		" key = \"order:${/id}\"; request = { body = \"[ ${/a} ]\"; }; }";
+	struct world world;
+	static struct applied first, second;
+	struct event_source source = placed("{\"id\":1,\"a\":2}");
+
+	assert_true(load(&world, PAYMENTS, "", before));
+	assert_int_equal(apply(&world, &source, &first), RULES_MATCHED);
+	unload(&world);
+	assert_string_equal(first.drafts[0].body, "[2]");
+	assert_true(load(&world, PAYMENTS, "", after));
+	assert_int_equal(apply(&world, &source, &second), RULES_MATCHED);
+	unload(&world);
+	assert_string_equal(second.drafts[0].body, "[ 2 ]");
+	assert_string_equal(first.drafts[0].key, second.drafts[0].key);
+	assert_string_equal(first.drafts[0].provider_key, second.drafts[0].provider_key);
+	assert_memory_not_equal(first.drafts[0].fingerprint, second.drafts[0].fingerprint, 16);
+}
+
+/* Values of one effect that has everything: key, tenant, path, query, header and a JSON body. */
+static const char everything[] =
+	"{ name = \"all\"; " ON "target = \"payments\"; key = \"${/a}:${/b}\";\n"
+	"  tenant = \"${/t|}\";\n"
+	"  request = { method = \"PUT\"; path = \"/c/${/p|p}/x\"; query = ( (\"q\", \"${/q|q}\") "
+	");\n"
+	"    headers = ( (\"X-H\", \"${/h|}\") ); body = \"{\\\"v\\\":${/v|null}}\"; }; }";
+
+struct value_case {
+	const char *value;
+	const char *key; /* NULL: poison */
+	const char *url; /* NULL: dead */
+	const char *why;
+};
+
+static const struct value_case value_cases[] = {
+	{ "{\"a\":1,\"b\":2}", "1:2", "https://pay.test/api/c/p/x?q=q", "" },
+	/* Keys do not meet. */
+	{ "{\"a\":\"a:b\",\"b\":\"c\"}", "a%3Ab:c", "https://pay.test/api/c/p/x?q=q", "" },
+	{ "{\"a\":\"a\",\"b\":\"b:c\"}", "a:b%3Ac", "https://pay.test/api/c/p/x?q=q", "" },
+	{ "{\"a\":\"Key\",\"b\":\"%3A\"}", "Key:%253A", "https://pay.test/api/c/p/x?q=q", "" },
+	{ "{\"a\":\"key\",\"b\":\"\\u202e\"}", "key:%E2%80%AE", "https://pay.test/api/c/p/x?q=q",
+	  "" },
+	/* Nothing leaves its place. */
+	{ "{\"a\":1,\"b\":2,\"p\":\"../%2F?x#y\",\"q\":\"&r=1\"}", "1:2",
+	  "https://pay.test/api/c/..%2F%252F%3Fx%23y/x?q=%26r%3D1", "" },
+	{ "{\"a\":1,\"b\":2,\"p\":1234567890123456789012345678901234567890}", "1:2",
+	  "https://pay.test/api/c/1234567890123456789012345678901234567890/x?q=q", "" },
+	/* Dead: there is a key, and no request. (L25) */
+	{ "{\"a\":1,\"b\":2,\"p\":\"..\"}", "1:2", NULL, "request.path: a segment is \".\" or" },
+	{ "{\"a\":1,\"b\":2,\"p\":\".\"}", "1:2", NULL, "request.path: a segment is \".\" or" },
+	{ "{\"a\":1,\"b\":2,\"p\":\"\"}", "1:2", NULL, "request.path: ${/p|p} is empty" },
+	{ "{\"a\":1,\"b\":2,\"p\":\"x\\ny\"}", "1:2", NULL,
+	  "request.path: ${/p|p} holds a control" },
+	{ "{\"a\":1,\"b\":2,\"p\":{}}", "1:2", NULL,
+	  "request.path: ${/p|p} is an object or array" },
+	{ "{\"a\":1,\"b\":2,\"q\":[1]}", "1:2", NULL, "request.query[0]: ${/q|q} is an object" },
+	{ "{\"a\":1,\"b\":2,\"h\":\"x\\r\\nX-Evil: 1\"}", "1:2", NULL,
+	  "request.headers[0]: ${/h|} holds CR, LF or NUL" },
+	{ "{\"a\":\"x\\ny\",\"b\":2}", "x%0Ay:2", NULL, "key: ${/a} holds CR, LF or NUL" },
+	{ "{\"a\":1,\"b\":\"\\r\"}", "1:%0D", NULL, "key: ${/b} holds CR, LF or NUL" },
+	{ "{\"a\":1,\"b\":2,\"t\":\"x\\n\"}", "1:2", NULL, "tenant: ${/t|} holds CR, LF or NUL" },
+	/* Poison: there is no key. */
+	{ "{\"a\":1}", NULL, NULL, "effect \"all\": key: ${/b} finds nothing" },
+	{ "{\"a\":1,\"b\":null}", NULL, NULL, "key: ${/b} is null" },
+	{ "{\"a\":1,\"b\":{}}", NULL, NULL, "key: ${/b} is an object or array" },
+	{ "{\"a\":1,\"b\":2,\"t\":[]}", NULL, NULL, "tenant: ${/t|} is an object or array" },
+	{ "{\"a\":1,\"a\":1,\"b\":2}", NULL, NULL, "a second member of this name at /a" },
+	{ "{\"a\":1,\"b\":\"x\\u0000y\"}", NULL, NULL, "\\u0000 is not allowed" },
+	{ "{\"a\":1,\"b\":2,\"h\":\"\\ud800\"}", NULL, NULL, "half of a surrogate pair at /h" },
+	{ "{\"a\":1,\"b\":\"\xff\"}", NULL, NULL, "cannot be read as JSON: byte 12: not UTF-8" },
+	{ "", NULL, NULL, "effect \"all\": the value cannot be read as JSON: byte 0" },
+	{ "not json", NULL, NULL, "the value cannot be read as JSON" },
+	{ "{\"a\":1,\"b\":2} x", NULL, NULL, "trailing garbage" },
+	/* What nobody uses is nobody's concern. */
+	{ "{\"z\":1,\"z\":\"\\u0000\\ud800\",\"a\":1,\"b\":2}", "1:2",
+	  "https://pay.test/api/c/p/x?q=q", "" },
+};
+
+static void values_stay_where_they_land(void **state)
+{
+	(void)state;
+	struct world world;
+	static struct applied applied, again;
+
+	if (!load(&world, PAYMENTS, "", everything))
+		fail_msg("%s", world.faults.data);
+	for (size_t i = 0; i < LENGTH(value_cases); i++) {
+		const struct value_case *c = &value_cases[i];
+		struct event_source source = placed(c->value);
+		enum rules_verdict verdict = apply(&world, &source, &applied);
+		const char *why = applied.count ? applied.drafts[0].why : applied.why.text;
+		assert_int_equal(verdict, c->key ? RULES_MATCHED : RULES_POISON);
+		assert_int_equal(applied.count, c->key ? 1 : 0);
+		if (*c->why && !strstr(why, c->why))
+			fail_msg("%s: \"%s\" instead of \"%s\"", c->value, why, c->why);
+		if (!c->key)
+			continue;
+		assert_string_equal(applied.drafts[0].key, c->key);
+		assert_string_equal(applied.drafts[0].url, c->url ? c->url : "");
+		assert_int_equal(applied.drafts[0].dead, !c->url);
+		assert_null(strchr(applied.drafts[0].provider_key, '\n'));
+		assert_int_equal(apply(&world, &source, &again), verdict);
+		assert_memory_equal(&applied.drafts, &again.drafts, sizeof(again.drafts));
+	}
+	unload(&world);
+}
+
+static void dead_drafts_still_tell_events_apart(void **state)
+{
+	(void)state;
+	struct world world;
+	static struct applied one, two, same;
+	struct event_source first = placed("{\"a\":1,\"b\":2,\"p\":\"..\"}");
+	struct event_source second = placed("{\"a\":1,\"b\":2,\"p\":\"..\",\"x\":1}");
+
+	assert_true(load(&world, PAYMENTS, "", everything));
+	assert_int_equal(apply(&world, &first, &one), RULES_MATCHED);
+	assert_int_equal(apply(&world, &second, &two), RULES_MATCHED);
+	assert_int_equal(apply(&world, &first, &same), RULES_MATCHED);
+	assert_true(one.drafts[0].dead && two.drafts[0].dead);
+	assert_memory_equal(one.drafts[0].fingerprint, same.drafts[0].fingerprint, 16);
+	assert_memory_not_equal(one.drafts[0].fingerprint, two.drafts[0].fingerprint, 16);
+	assert_string_equal(one.drafts[0].headers, "");
+	assert_string_equal(one.drafts[0].body, "");
+	unload(&world);
+}
+
+static char *large_value(const char *begin, size_t count, const char *end)
+{
+	struct buf text = { 0 };
+
+	buf_add_text(&text, begin);
+	for (size_t i = 0; i < count; i++)
+		buf_add_char(&text, 'x');
+	buf_add_text(&text, end);
+	return buf_take(&text);
+}
+
+static void sizes_are_capped(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *begin;
+		size_t count;
+		const char *end;
+		bool poison, dead;
+		const char *why;
+	} cases[] = {
+		{ "{\"b\":1,\"a\":\"", EFFECT_KEY_MAX - 2, "\"}", false, false, "" },
+		{ "{\"b\":1,\"a\":\"", EFFECT_KEY_MAX - 1, "\"}", true, false,
+		  "key: 513 bytes long; at most 512" },
+		{ "{\"b\":1,\"a\":\"", 1 << 20, "\"}", true, false, "key: 1048578 bytes long" },
+		{ "{\"a\":1,\"b\":1,\"t\":\"", EFFECT_TENANT_MAX, "\"}", false, false, "" },
+		{ "{\"a\":1,\"b\":1,\"t\":\"", EFFECT_TENANT_MAX + 1, "\"}", true, false,
+		  "tenant: 129 bytes long; at most 128" },
+		{ "{\"a\":1,\"b\":1,\"p\":\"", 1 << 20, "\"}", false, true,
+		  "the URL is 1048605 bytes long; at most 8192" },
+		{ "{\"a\":1,\"b\":1,\"h\":\"", 8193, "\"}", false, true,
+		  "request.headers[0]: 8193 bytes long; at most 8192" },
+		{ "{\"a\":1,\"b\":1,\"v\":\"", 17 << 20, "\"}", false, true,
+		  "the body is 17825800 bytes long; at most 16777216" },
+	};
+	struct world world;
+	static struct applied applied;
+
+	assert_true(load(&world, PAYMENTS, "", everything));
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		char *value = large_value(cases[i].begin, cases[i].count, cases[i].end);
+		struct event_source source = placed(value);
+		assert_int_equal(apply(&world, &source, &applied),
+				 cases[i].poison ? RULES_POISON : RULES_MATCHED);
+		const char *why = cases[i].poison ? applied.why.text : applied.drafts[0].why;
+		if (!strstr(why, cases[i].why))
+			fail_msg("\"%s\" instead of \"%s\"", why, cases[i].why);
+		assert_int_equal(applied.drafts[0].dead, cases[i].dead);
+		free(value);
+	}
+	unload(&world);
+}
+
+/* Without a body the event's value is sent, whatever it is; nobody reads it. (L54) */
+static void the_value_passes_byte_for_byte(void **state)
+{
+	(void)state;
+	static const char forward[] =
+		"{ name = \"forward\"; " ON "target = \"payments\"; key = \"${header:op}\"; }";
+	static const struct {
+		const char *value;
+		size_t length;
+		struct event_header type;
+		const char *headers; /* NULL: dead */
+	} cases[] = {
+		{ "{\"id\": 9223372036854775807123 }",
+		  31,
+		  { 0 },
+		  "Content-Type: application/json\n" },
+		{ "\0\xff not json", 11, HEADER("content-type", "text/x; a=\"b\""),
+		  "Content-Type: text/x; a=\"b\"\n" },
+		{ "", 0, { 0 }, "Content-Type: application/json\n" },
+		{ "x", 1, HEADER("content-type", ""), "Content-Type: application/json\n" },
+		{ "x", 1, HEADER("content-type", "a/b\r\nX-Evil: 1"), NULL },
+		{ "x", 1, HEADER("content-type", "a/b\0"), NULL },
+		{ "x", 1, HEADER("content-type", "a/b\x1b[2J"), NULL },
+	};
+	struct world world;
+	static struct applied applied;
+
+	if (!load(&world, "{ name = \"payments\"; url = \"http://h\"; profile = \"stripe-v1\"; }",
+		  "", forward))
+		fail_msg("%s", world.faults.data);
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct event_header headers[] = { HEADER("ce_type", "placed"), HEADER("op", "1"),
+						  cases[i].type };
+		struct event_source source = placed("");
+		source.value = cases[i].value;
+		source.value_length = cases[i].length;
+		source.headers = headers;
+		source.header_count = cases[i].type.name ? 3 : 2;
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		assert_int_equal(applied.count, 1);
+		assert_int_equal(applied.drafts[0].dead, !cases[i].headers);
+		assert_int_equal(applied.drafts[0].body_is_value, cases[i].headers != NULL);
+		assert_string_equal(applied.drafts[0].body, "");
+		if (cases[i].headers) {
+			assert_string_equal(applied.drafts[0].headers, cases[i].headers);
+			assert_string_equal(applied.drafts[0].url, "http://h/");
+		} else {
+			assert_non_null(strstr(applied.drafts[0].why, "content-type holds CR"));
+		}
+	}
+	unload(&world);
+}
+
+static void configured_content_types_choose_the_escaping(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *type;
+		const char *body;
+		const char *expected;
+		const char *header;
+	} cases[] = {
+		{ "", "[\\\"${/a}\\\"]", "[\"x\\\"&y\"]", "Content-Type: application/json\n" },
+		{ "application/json; charset=utf-8", "[\\\"${/a}\\\"]", "[\"x\\\"&y\"]",
+		  "Content-Type: application/json; charset=utf-8\n" },
+		{ "Application/VND.api+JSON", "[${/a}]", "[\"x\\\"&y\"]",
+		  "Content-Type: Application/VND.api+JSON\n" },
+		{ "application/x-www-form-URLENCODED;x", "a=${/a}", "a=x%22%26y",
+		  "Content-Type: application/x-www-form-URLENCODED;x\n" },
+		{ "text/plain", "a ${/a}", "a x\"&y", "Content-Type: text/plain\n" },
+		{ "application/jsonx", "a ${/a}", "a x\"&y", "Content-Type: application/jsonx\n" },
+		{ "", "", "", "" },
+		{ "application/json", "", "", "Content-Type: application/json\n" },
+	};
+
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct buf effect BUF_AUTO = { 0 };
+		struct event_source source = placed("{\"a\":\"x\\\"&y\"}");
+		struct world world;
+		static struct applied applied;
+		buf_addf(&effect,
+			 "{ name = \"e\"; " ON "target = \"p\"; key = \"${/a}\"; request = "
+			 "{ content_type = \"%s\"; body = \"%s\"; }; }",
+			 cases[i].type, cases[i].body);
+		if (!load(&world, "{ name = \"p\"; url = \"http://h\"; profile = \"stripe-v1\"; }",
+			  "", effect.data))
+			fail_msg("%s", world.faults.data);
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		assert_string_equal(applied.drafts[0].body, cases[i].expected);
+		assert_string_equal(applied.drafts[0].headers, cases[i].header);
+		assert_false(applied.drafts[0].body_is_value);
+		unload(&world);
+	}
+}
+
+/* --- routing --- */
+
+#define EFFECT(name, on, rest)                                                                     \
+	"{ name = \"" name "\"; on = { " on " }; retention = \"forever\"; target = \"payments\"; " \
+	"key = \"" name ":${event_id}\"; " rest " }"
+
+static const char routed[] =
+	EFFECT("one", "topic = \"orders\"; type = \"placed\";", "") ", " EFFECT(
+		"two", "topic = \"orders\"; type = (\"placed\", \"paid\");",
+		"") ", " EFFECT("any", "topic = \"orders\";",
+				"") ", " EFFECT("gone", "topic = \"orders\"; type = \"gone\";",
+						"tombstone = true;") ", " EFFECT("other",
+										 "topic = "
+										 "\"users\"; type "
+										 "= \"placed\";",
+										 "");
+
+static void events_find_their_effects(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *topic, *type, *value;
+		const char *effects;
+	} cases[] = {
+		{ "orders", "placed", "x", "one two any " },
+		{ "orders", "paid", "x", "two any " },
+		{ "orders", "gone", "x", "any gone " },
+		{ "orders", "gone", NULL, "gone " },
+		{ "orders", "placed", NULL, "" },
+		{ "orders", "Placed", "x", "any " },
+		{ "orders", "", "x", "any " },
+		{ "users", "placed", "x", "other " },
+		{ "users", "paid", "x", "" },
+		{ "users", "", "x", "" },
+		{ "elsewhere", "placed", "x", "" },
+	};
+	struct world world;
+	static struct applied applied;
+
+	if (!load(&world, PAYMENTS, "", routed))
+		fail_msg("%s", world.faults.data);
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct event_header header = { "ce_type", cases[i].type, strlen(cases[i].type) };
+		struct event_source source = placed(cases[i].value);
+		char names[64] = "";
+		source.topic = cases[i].topic;
+		source.headers = &header;
+		source.header_count = 1;
+		enum rules_verdict verdict = apply(&world, &source, &applied);
+		for (size_t k = 0; k < applied.count; k++)
+			(void)snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s ",
+				       applied.drafts[k].effect);
+		assert_string_equal(names, cases[i].effects);
+		assert_int_equal(verdict, *cases[i].effects ? RULES_MATCHED : RULES_UNMATCHED);
+	}
+	assert_int_equal(rules_topic_count(world.rules), 2);
+	assert_string_equal(rules_topic(world.rules, 0), "orders");
+	assert_string_equal(rules_topic(world.rules, 1), "users");
+	assert_int_equal(rules_target_count(world.rules), 1);
+	assert_string_equal(rules_target(world.rules, 0)->base, "https://pay.test/api");
+	assert_string_equal(rules_find(world.rules, "two!", 3)->conf->name, "two");
+	assert_null(rules_find(world.rules, "tw", 2));
+	assert_null(rules_find(world.rules, "twoo", 4));
+	assert_null(rules_find(world.rules, "", 0));
+	unload(&world);
+}
+
+/* A value that cannot be read is poison for those who read it, and no one else. (L17) */
+static void poison_for_one_is_not_poison_for_all(void **state)
+{
+	(void)state;
+	static const char effects[] =
+		EFFECT("blind", "topic = \"orders\"; type = \"placed\";",
+		       "") ", "
+			   "{ name = \"reads\"; " ON
+			   "target = \"payments\"; key = \"r:${/id}\"; }, "
+			   "{ name = \"too\"; " ON
+			   "target = \"payments\"; key = \"t:${event_id}\"; "
+			   "request = { path = \"/${/id}\"; }; }, " EFFECT(
+				   "elsewhere", "topic = \"orders\"; type = \"paid\";",
+				   "request = { path = \"/${/dup}\"; };");
+	struct world world;
+	static struct applied applied;
+	struct event_source broken = placed("{"), whole = placed("{\"id\":1,\"dup\":1,\"dup\":2}");
+	struct event_source lacking = placed("{}");
+
+	if (!load(&world, PAYMENTS, "", effects))
+		fail_msg("%s", world.faults.data);
+	assert_int_equal(apply(&world, &broken, &applied), RULES_POISON);
+	assert_int_equal(applied.count, 1);
+	assert_string_equal(applied.drafts[0].effect, "blind");
+	assert_non_null(strstr(applied.why.text, "effect \"reads\": the value cannot be read"));
+	assert_non_null(strstr(applied.why.text, "; effect \"too\": the value cannot be read"));
+	/* A member that only the effect of another type reads is not looked at. */
+	assert_int_equal(apply(&world, &whole, &applied), RULES_MATCHED);
+	assert_int_equal(applied.count, 3);
+	/* The key's pointer is missing: poison for one; the path's: dead. */
+	assert_int_equal(apply(&world, &lacking, &applied), RULES_POISON);
+	assert_int_equal(applied.count, 2);
+	assert_string_equal(applied.why.text, "effect \"reads\": key: ${/id} finds nothing");
+	assert_true(applied.drafts[1].dead);
+	assert_string_equal(applied.drafts[1].why, "request.path: ${/id} finds nothing");
+	unload(&world);
+}
+
+static void tombstones_hold_nothing(void **state)
+{
+	(void)state;
+	static const char effects[] =
+		"{ name = \"gone\"; " ON "target = \"payments\"; key = \"${subject}:${/v|none}\"; "
+		"tombstone = true; request = { method = \"DELETE\"; path = \"/c/${subject}\"; "
+		"body = \"\"; }; }, "
+		"{ name = \"strict\"; " ON "target = \"payments\"; key = \"${/id}\"; "
+		"tombstone = true; }";
+	struct world world;
+	static struct applied applied;
+	struct event_source source = placed(NULL);
+
+	source.key = "c 1";
+	source.key_length = 3;
+	if (!load(&world, PAYMENTS, "", effects))
+		fail_msg("%s", world.faults.data);
+	assert_int_equal(apply(&world, &source, &applied), RULES_POISON);
+	assert_int_equal(applied.count, 1);
+	assert_string_equal(applied.drafts[0].key, "c%201:none");
+	assert_string_equal(applied.drafts[0].url, "https://pay.test/api/c/c%201");
+	assert_string_equal(applied.drafts[0].headers, "Stripe-Version: 2023\nX-Own: target\n");
+	assert_string_equal(applied.why.text, "effect \"strict\": key: ${/id} finds nothing");
+	unload(&world);
+}
+
+static void not_after_counts_from_the_event(void **state)
+{
+	(void)state;
+	static const char effects[] = "{ name = \"e\"; " ON "target = \"payments\"; "
+				      "key = \"${event_id}\"; not_after = \"100y\"; }";
+	static const struct {
+		const char *time;
+		usec_t sent_at;
+		usec_t not_after;
+	} cases[] = {
+		{ "1970-01-01T00:00:01Z", 5, USEC_SEC + 36500 * USEC_DAY },
+		{ "junk", 5, 5 + 36500 * USEC_DAY },
+		{ "junk", USEC_NEVER, NOW + 36500 * USEC_DAY },
+		{ "junk", USEC_NEVER - 1, USEC_NEVER },
+	};
+	struct world world;
+	static struct applied applied;
+
+	if (!load(&world, PAYMENTS, "", effects))
+		fail_msg("%s", world.faults.data);
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct event_header headers[] = {
+			HEADER("ce_type", "placed"),
+			{ "ce_time", cases[i].time, strlen(cases[i].time) },
+		};
+		struct event_source source = placed("x");
+		source.headers = headers;
+		source.header_count = 2;
+		source.sent_at = cases[i].sent_at;
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		assert_true(applied.drafts[0].not_after == cases[i].not_after);
+	}
+	unload(&world);
+}
+
+/* --- the key at the provider --- */
+
+#define STRICT                                                                                     \
+	"{ name = \"strict\"; header = \"X-Key\"; quoting = \"string\"; max_length = 60; "         \
+	"characters = \"a-zA-Z0-9:_-\"; window = \"24h\"; }"
+
+static void provider_keys_fit_the_profile(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *tenant, *key;
+		const char *expected; /* NULL: hashed */
+	} cases[] = {
+		{ "", "order:42", "order:42" },
+		{ "acme", "order:42", "acme:order:42" },
+		{ "acme", "Order:42", "acme:Order:42" },
+		{ "", "1234567890123456789012345678901234567890123456789012",
+		  "1234567890123456789012345678901234567890123456789012" },
+		{ "", "12345678901234567890123456789012345678901234567890123", NULL },
+		{ "t", "123456789012345678901234567890123456789012345678901", NULL },
+		{ "", "order 42", NULL },
+		{ "", "order%2042", NULL },
+		{ "", "order:\xc3\xa9", NULL },
+		{ "", "cf-0123456789012345678901234567890123456789", NULL },
+	};
+	struct world world;
+	struct conf_profile profile = { .max_length = 60, .characters = NULL };
+	char set[] = "a-zA-Z0-9:_-", none[] = "";
+	struct buf out BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
+	struct buf hashed[LENGTH(cases)] = { 0 };
+
+	profile.characters = set;
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct buf tenant BUF_AUTO = { 0 }, key BUF_AUTO = { 0 };
+		buf_add_text(&tenant, cases[i].tenant);
+		buf_add_text(&key, cases[i].key);
+		provider_key(&profile, &tenant, &key, &out);
+		if (cases[i].expected) {
+			assert_string_equal(out.data, cases[i].expected);
+		} else {
+			assert_int_equal(out.length, 43);
+			assert_memory_equal(out.data, "cf-", 3);
+			assert_int_equal(strspn(out.data + 3, "0123456789abcdef"), 40);
+			assert_string_not_equal(out.data, cases[i].key);
+		}
+		buf_add(&hashed[i], out.data, out.length);
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(hashed[k].data, hashed[i].data);
+	}
+	for (size_t i = 0; i < LENGTH(cases); i++)
+		buf_done(&hashed[i]);
+
+	/* Golden: SHA-256 of "order 42". */
+	struct buf tenant BUF_AUTO = { 0 }, key BUF_AUTO = { 0 };
+	profile.characters = none;
+	buf_add_text(&key, "order 42");
+	provider_key(&profile, &tenant, &key, &out);
+	assert_string_equal(out.data, "cf-59096d5ad4f7817da522986575e827c4ce75eee9");
+
+	if (!load(&world, "{ name = \"payments\"; url = \"http://h\"; profile = \"strict\"; }",
+		  STRICT, EFFECT("e", "topic = \"orders\";", "")))
+		fail_msg("%s", world.faults.data);
+	const struct target *target = rules_target(world.rules, 0);
+	assert_true(profile_header(target, "a\"b\\c", &line));
+	assert_string_equal(line.data, "X-Key: \"a\\\"b\\\\c\"");
+	buf_clear(&line);
+	assert_false(target_authorization(target, &line));
+	assert_int_equal(line.length, 0);
+	unload(&world);
+}
+
+/* The same key for two targets or tenants, or in another case, is another effect. (L41) */
+static void tenants_do_not_meet_at_the_provider(void **state)
+{
+	(void)state;
+	static const char effects[] = "{ name = \"e\"; " ON "target = \"payments\"; "
+				      "key = \"${/k}\"; tenant = \"${/t|}\"; }";
+	static const char *const values[] = {
+		"{\"k\":\"b:c\",\"t\":\"a\"}", "{\"k\":\"c\",\"t\":\"a:b\"}",  "{\"k\":\"a:b:c\"}",
+		"{\"k\":\"c\",\"t\":\"b\"}",   "{\"k\":\"C\",\"t\":\"b\"}",    "{\"k\":\"c\"}",
+		"{\"k\":\"c%\",\"t\":\"b\"}",  "{\"k\":\"c\",\"t\":\"b%3A\"}",
+	};
+	static char keys[LENGTH(values)][600];
+	struct world world;
+	static struct applied applied;
+
+	if (!load(&world, PAYMENTS, "", effects))
+		fail_msg("%s", world.faults.data);
+	for (size_t i = 0; i < LENGTH(values); i++) {
+		struct event_source source = placed(values[i]);
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		memcpy(keys[i], applied.drafts[0].provider_key, sizeof(keys[i]));
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(keys[k], keys[i]);
+	}
+	assert_string_equal(keys[0], "a:b%3Ac");
+	unload(&world);
+}
+
+static void secrets_are_read_and_kept_apart(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/counterfoil-secret-XXXXXX";
+	struct buf target BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
+	struct world world;
+	static struct applied applied;
+	struct event_source source = placed("{}");
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	write_file(path, "sk_test_1\n");
+	buf_addf(&target,
+		 "{ name = \"payments\"; url = \"http://h\"; profile = \"stripe-v1\"; "
+		 "auth = \"Bearer ${secret}\"; secret_file = \"%s\"; }",
+		 path);
+	if (!load(&world, target.data, "", EFFECT("e", "topic = \"orders\";", "")))
+		fail_msg("%s", world.faults.data);
+	assert_true(target_authorization(rules_target(world.rules, 0), &line));
+	assert_string_equal(line.data, "Authorization: Bearer sk_test_1");
+	buf_clear(&line);
+	assert_true(profile_header(rules_target(world.rules, 0), "k", &line));
+	assert_string_equal(line.data, "Idempotency-Key: k");
+	assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+	assert_null(strstr(applied.drafts[0].headers, "sk_test"));
+	unload(&world);
+
+	write_file(path, "sk_\x01secret\n");
+	assert_false(load(&world, target.data, "", EFFECT("e", "topic = \"orders\";", "")));
+	assert_null(strstr(world.faults.data, "sk_"));
+	unload(&world);
+	unlink(path);
+}
+
+/* --- what is refused --- */
+
+struct fault_case {
+	const char *targets; /* NULL: the usual one */
+	const char *effect;
+	const char *fault; /* a warning if it begins with '!' */
+};
+
+#define KEYED(rest) "{ name = \"e\"; " ON "target = \"payments\"; key = \"${/id}\"; " rest " }"
+#define KEY(key)    "{ name = \"e\"; " ON "target = \"payments\"; key = \"" key "\"; }"
+#define TARGET(rest)                                                                               \
+	"{ name = \"payments\"; url = \"http://h\"; profile = \"stripe-v1\"; " rest " }"
+
+static const struct fault_case fault_cases[] = {
+	/* Keys. */
+	{ NULL, KEY("charge"), "effects[0].key: is the same for every event" },
+	{ NULL, KEY("${topic}:${type}"), "effects[0].key: is the same for every event" },
+	{ NULL, KEY("${offset}"), "effects[0].key: at character 1: ${offset} does not exist" },
+	{ NULL, KEY("o:${partition}"), "effects[0].key: at character 3: ${partition} does not" },
+	{ NULL, KEY("${/id}:${now}"), "${now} does not exist: offsets, the clock and chance" },
+	{ NULL, KEY("${header:ce_time}"),
+	  "effects[0].key: at character 1: a key made of the clock" },
+	{ NULL, KEY("${/id"), "effects[0].key: at character 1: \"${\" is never closed" },
+	{ NULL, KEY("a~${/id}"), "'~' is kept for the keys of replays" },
+	{ NULL, KEY("${event_id}"), "!effects[0].key: ${event_id} alone" },
+	{ NULL, KEY("e:${event_id}:${type}"), "!effects[0].key: ${event_id} alone" },
+	{ NULL, KEY("${/id|none}"), "!effects[0].key: all events for which a default is used" },
+	{ NULL, KEY("${event_id}:${/id}"), "" },
+	{ NULL, KEY("${subject}"), "" },
+	{ NULL, KEY("${header:cf-idempotency-key}"), "" },
+	{ NULL, KEY("${sha256:/a,/b}"), "" },
+	{ NULL, KEYED("tenant = \"a:${/t}\";"), "effects[0].tenant: at character 2: ':' divides" },
+	/* Modes and windows. */
+	{ NULL, KEYED("mode = \"at_most_once\";"),
+	  "effects[0].mode: \"at_most_once\" is not served by this version" },
+	{ NULL, KEYED("mode = \"natural\"; request = { method = \"PUT\"; };"),
+	  "effects[0].mode: \"natural\" is not served by this version" },
+	{ NULL, KEYED("retry = { max = \"23h\"; };"),
+	  "effects[0].mode: the window of profile \"stripe-v1\", 1d, leaves no time" },
+	{ NULL, KEYED("retry = { strategy = \"none\"; max = \"23h\"; };"), "" },
+	{ TARGET("timeout = \"22h\";"), KEYED(""), "effects[0].mode: the window of profile" },
+	/* Requests. */
+	{ NULL, KEYED("request = { path = \"v1\"; };"),
+	  "effects[0].request.path: must begin with" },
+	{ NULL, KEYED("request = { path = \"/a/../b\"; };"), "request.path: holds a segment" },
+	{ NULL, KEYED("request = { path = \"/a/%2e%2E\"; };"), "request.path: holds a segment" },
+	{ NULL, KEYED("request = { path = \"/a/.%2e/${/x}\"; };"),
+	  "request.path: holds a segment" },
+	{ NULL, KEYED("request = { path = \"/./a\"; };"), "request.path: holds a segment" },
+	{ NULL, KEYED("request = { path = \"/a.b/...${/x}/.${/y}\"; };"), "" },
+	{ NULL, KEYED("request = { path = \"/a?b\"; };"), "request.path: at character 3" },
+	{ NULL, KEYED("request = { query = ( (\"a\", \"$x\") ); };"),
+	  "effects[0].request.query[0]: at character 1: a single '$'" },
+	{ NULL, KEYED("request = { headers = ( (\"a\", \"b\"), (\"c\", \"${x}\") ); };"),
+	  "effects[0].request.headers[1]: at character 1: ${x} is not known" },
+	{ NULL, KEYED("request = { headers = ( (\"Host\", \"b\") ); };"),
+	  "effects[0].request.headers[0]: the header Host cannot be set" },
+	{ NULL, KEYED("request = { content_type = \"${header:x}\"; };"),
+	  "effects[0].request.content_type: is sent as it is written" },
+	{ NULL, KEYED("request = { body = \"{${/a}\"; };"),
+	  "effects[0].request.body: with its places filled this is no JSON" },
+	{ NULL, KEYED("request = { body = \"a b\"; content_type = \"" FORM "\"; };"),
+	  "effects[0].request.body: at character 2: this character must be percent-encoded" },
+	{ NULL, KEYED("request = { body = \"${secret}\"; content_type = \"text/plain\"; };"),
+	  "${secret} exists only in a target's auth" },
+	{ NULL, KEYED("request = { method = \"DELETE\"; };"),
+	  "!effects[0].request.method: without request.body a DELETE carries" },
+	{ NULL, KEYED("request = { method = \"GET\"; body = \"\"; };"), "" },
+	/* Targets. */
+	{ TARGET("auth = \"Bearer ${/id}\";"), KEYED(""),
+	  "targets[0].auth: at character 8: auth can use only ${secret}" },
+	{ TARGET("auth = \"Bearer ${secret}\";"), KEYED(""),
+	  "targets[0].auth: ${secret} is the first" },
+	{ TARGET("auth = \"Bearer ${secret}\"; secret_file = \"/nonexistent/x\";"), KEYED(""),
+	  "targets[0].secret_file: " },
+	{ TARGET("secret_file = \"/nonexistent/x\";"), KEYED(""),
+	  "!targets[0].secret_file: is read by nobody" },
+	{ TARGET("headers = ( (\"a\", \"${/id}\") );"), KEYED(""),
+	  "targets[0].headers[0]: a target's headers are sent as they are written" },
+	{ TARGET("headers = ( (\"hOST\", \"x\") );"), KEYED(""),
+	  "targets[0].headers[0]: the header Host cannot be set" },
+};
+
+static void faults_have_a_place_and_a_remedy(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LENGTH(fault_cases); i++) {
+		const struct fault_case *c = &fault_cases[i];
+		bool warning = c->fault[0] == '!';
+		bool fault = c->fault[0] && !warning;
+		struct world world;
+		bool ok = load(&world, c->targets ? c->targets : PAYMENTS, "", c->effect);
+		const char *text = buf_text(warning ? &world.warnings : &world.faults);
+		if (ok == fault || !strstr(text, c->fault + warning))
+			fail_msg("%s: \"%s\" instead of \"%s\"", c->effect, text, c->fault);
+		if (!warning && !fault && world.warnings.length)
+			fail_msg("%s: warns: %s", c->effect, world.warnings.data);
+		if (*c->fault)
+			assert_memory_equal(text, "/tmp/counterfoil-rules-", 23);
+		unload(&world);
+	}
+}
+
+static void all_faults_come_at_once(void **state)
+{
+	(void)state;
+	struct world world;
+	size_t lines = 0;
+
+	assert_false(load(&world, TARGET("auth = \"x$\"; headers = ( (\"Host\", \"x\") );"), "",
+			  "{ name = \"a\"; " ON "target = \"payments\"; key = \"x\"; "
+			  "mode = \"natural\"; request = { method = \"PUT\"; path = \"x\"; "
+			  "query = ( (\"a\", \"$\"), (\"b\", \"${x}\") ); body = \"{\"; }; }, "
+			  "{ name = \"b\"; " ON "target = \"payments\"; key = \"${x}\"; }"));
+	for (const char *p = world.faults.data; (p = strchr(p, '\n')); p++)
+		lines++;
+	if (lines != 9)
+		fail_msg("%zu lines: %s", lines, world.faults.data);
+	assert_null(world.rules);
+	unload(&world);
+	rules_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_order_becomes_a_charge),
+		cmocka_unit_test(a_changed_template_makes_another_request_under_the_same_key),
+		cmocka_unit_test(values_stay_where_they_land),
+		cmocka_unit_test(dead_drafts_still_tell_events_apart),
+		cmocka_unit_test(sizes_are_capped),
+		cmocka_unit_test(the_value_passes_byte_for_byte),
+		cmocka_unit_test(configured_content_types_choose_the_escaping),
+		cmocka_unit_test(events_find_their_effects),
+		cmocka_unit_test(poison_for_one_is_not_poison_for_all),
+		cmocka_unit_test(tombstones_hold_nothing),
+		cmocka_unit_test(not_after_counts_from_the_event),
+		cmocka_unit_test(provider_keys_fit_the_profile),
+		cmocka_unit_test(tenants_do_not_meet_at_the_provider),
+		cmocka_unit_test(secrets_are_read_and_kept_apart),
+		cmocka_unit_test(faults_have_a_place_and_a_remedy),
+		cmocka_unit_test(all_faults_come_at_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
