@@ -16,9 +16,8 @@ static bool refuse(struct err *err, int error)
 {
 	if (error == EACCES || error == EPERM)
 		return err_set(err,
-			       "permission denied: the user who runs this program (uid %u) must "
-			       "be able to read it",
-			       (unsigned)geteuid());
+			       "permission denied: the user who runs this program must be able "
+			       "to read it");
 	if (error == EISDIR)
 		return err_set(err, "is a directory, not a file");
 	return err_set(err, "%s", strerror(error));

@@ -257,7 +257,7 @@ static const struct conf_word methods[] = {
 };
 
 static const struct conf_key request_keys[] = {
-	KEY(conf_effect, method, CONF_TEXT, "POST", "GET, POST, PUT, PATCH or DELETE",
+	KEY(conf_effect, method, CONF_TEXT, "POST", "HTTP method",
 	    .words = methods),
 	KEY(conf_effect, path, CONF_TEXT, "/", "template, appended to the target's url", NOT_EMPTY),
 	KEY(conf_effect, query, CONF_PAIRS, NULL,

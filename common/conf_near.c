@@ -53,6 +53,6 @@ void conf_near_try(struct conf_near *near, const char *known)
 const char *conf_near_best(const struct conf_near *near)
 {
 	size_t length = strlen(near->word);
-	size_t allowed = length < 4 ? 1 : length < 8 ? 2 : 3;
+	size_t allowed = length <= 4 ? 1 : length < 8 ? 2 : 3;
 	return near->distance <= allowed ? near->best : NULL;
 }

@@ -138,11 +138,15 @@ static bool set_duration(const struct conf_key *key, const char *text, struct er
 		*slot = USEC_NEVER;
 		return true;
 	}
-	BUF_AUTO struct buf shown = { 0 };
 	if (!usec_parse(text, NULL, &usec)) {
-		err_set(err, "%s is not a duration; write for example \"30s\"",
-			conf_value_quoted(&shown, text));
-		return key->never ? err_set(err, "%s, or \"%s\"", err->text, key->never) : false;
+		BUF_AUTO struct buf shown = { 0 };
+		conf_value_quoted(&shown, text);
+		return key->never ? err_set(err,
+					    "%s is not a duration; write for example \"30s\", or "
+					    "\"%s\"",
+					    shown.data, key->never)
+				  : err_set(err, "%s is not a duration; write for example \"30s\"",
+					    shown.data);
 	}
 	if (usec < key->low || usec > key->high)
 		return err_set(err, "\"%s\" is outside of \"%s\" to \"%s\"", text,

@@ -17,9 +17,8 @@
 
 #define BACKOFF_MIN  (50 * USEC_MS)
 #define BACKOFF_MAX  (2 * USEC_SEC)
-#define ANSWER_GRACE (5 * USEC_SEC) /* beyond statement_timeout, when the server itself is silent  \
-				     */
-#define SAY_AGAIN (60 * USEC_SEC)   /* the same failure to connect */
+#define SAY_AGAIN    (60 * USEC_SEC) /* the same failure to connect */
+#define ANSWER_GRACE (5 * USEC_SEC)  /* beyond statement_timeout: the server itself is silent */
 
 enum pg_state {
 	STATE_BACKOFF,    /* no connection; `timer` begins the next attempt */

@@ -1,0 +1,905 @@
+/* The configuration: values, defaults, the environment, what each program requires, and every fault
+ * with its text and place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "conf.h"
+#include "conf_fixture.h"
+#include "conf_profiles.h"
+
+#define KAFKA  "kafka = { properties = ( (\"bootstrap.servers\", \"broker:9092\") ); };\n"
+#define TARGET "{ name = \"pay\"; url = \"https://pay.example\"; profile = \"stripe-v1\"; }"
+#define EFFECT                                                                                     \
+	"{ name = \"charge\"; on = { topic = \"orders\"; }; target = \"pay\"; "                    \
+	"key = \"${/id}\"; retention = \"forever\"; }"
+#define LEDGER KAFKA "targets = ( " TARGET " );\neffects = ( " EFFECT " );\n"
+
+static struct conf *load(const char *text, enum conf_program program)
+{
+	struct conf *conf = NULL;
+	struct buf faults = { 0 };
+	fixture_write("c.conf", text);
+	if (!conf_load("c.conf", program, &faults, &conf))
+		fail_msg("%s", buf_text(&faults));
+	assert_string_equal(buf_text(&faults), "");
+	buf_done(&faults);
+	return conf;
+}
+
+static void assert_faults(const char *text, enum conf_program program, const char *expected)
+{
+	struct conf *conf = (struct conf *)-1;
+	struct buf faults = { 0 };
+	fixture_write("c.conf", text);
+	bool ok = conf_load("c.conf", program, &faults, &conf);
+	if (ok)
+		conf_free(conf);
+	else
+		assert_ptr_equal(conf, (struct conf *)-1);
+	assert_string_equal(buf_text(&faults), expected);
+	assert_false(ok);
+	buf_done(&faults);
+}
+
+/* --- what is read -------------------------------------------------------------------------------
+ */
+
+static void defaults_stand_where_nothing_is_said(void **state)
+{
+	(void)state;
+	struct conf *conf = load(KAFKA, CONF_RELAY);
+	char host[256] = "", instance[300];
+	assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+	(void)snprintf(instance, sizeof(instance), "%s-relay", host);
+	assert_string_equal(conf->general.instance, instance);
+	assert_string_equal(conf->general.environment, "");
+	assert_false(conf->general.production);
+	assert_int_equal(conf->general.drain_timeout, 35 * USEC_SEC);
+	assert_string_equal(conf->postgres.conninfo, "");
+	assert_int_equal(conf->postgres.connect_timeout, 5 * USEC_SEC);
+	assert_int_equal(conf->postgres.statement_timeout, 30 * USEC_SEC);
+	assert_int_equal(conf->kafka.properties.count, 1);
+	assert_string_equal(conf->kafka.properties.items[0].name, "bootstrap.servers");
+	assert_string_equal(conf->kafka.properties.items[0].value, "broker:9092");
+	assert_string_equal(conf->relay.source, "/counterfoil");
+	assert_string_equal(conf->relay.content_type, "application/json");
+	assert_int_equal(conf->relay.message_key, CONF_KEY_EVENT_ID);
+	assert_int_equal(conf->relay.batch, 1000);
+	assert_int_equal(conf->relay.batch_bytes, 8 << 20);
+	assert_int_equal(conf->relay.window_rows, 20000);
+	assert_int_equal(conf->relay.window_bytes, 16 << 20);
+	assert_int_equal(conf->relay.poll_busy, 2 * USEC_MS);
+	assert_int_equal(conf->relay.poll_idle, 25 * USEC_MS);
+	assert_int_equal(conf->relay.sweep, 5 * USEC_SEC);
+	assert_int_equal(conf->relay.lease, 15 * USEC_SEC);
+	assert_string_equal(conf->ledger.group, "counterfoil-ledger");
+	assert_int_equal(conf->ledger.start, CONF_START_UNSET);
+	assert_int_equal(conf->ledger.unmatched, CONF_UNMATCHED_PASS);
+	assert_int_equal(conf->ledger.poison_max_bytes, 1 << 20);
+	assert_int_equal(conf->ledger.batch, 500);
+	assert_int_equal(conf->ledger.intake_wait, 20 * USEC_MS);
+	assert_int_equal(conf->ledger.in_flight, 1000);
+	assert_int_equal(conf->ledger.due_high, 200000);
+	assert_int_equal(conf->ledger.due_low, 100000);
+	assert_int_equal(conf->ledger.lease, 10 * USEC_SEC);
+	assert_int_equal(conf->ledger.result_batch, 100);
+	assert_int_equal(conf->ledger.result_wait, 5 * USEC_MS);
+	assert_int_equal(conf->ledger.response_keep, 16 << 10);
+	assert_int_equal(conf->log.level, LOG_INFO);
+	assert_int_equal(conf->log.format, LOG_LOGFMT);
+	assert_int_equal(conf->target_count, 0);
+	assert_int_equal(conf->effect_count, 0);
+	conf_free(conf);
+	conf_free(NULL);
+}
+
+static void defaults_of_targets_and_effects(void **state)
+{
+	(void)state;
+	struct conf *conf = load(LEDGER, CONF_LEDGER);
+	const struct conf_target *target = &conf->targets[0];
+	assert_string_equal(target->auth, "");
+	assert_string_equal(target->ca_file, "");
+	assert_int_equal(target->headers.count, 0);
+	assert_int_equal(target->connect_timeout, 3 * USEC_SEC);
+	assert_int_equal(target->timeout, 30 * USEC_SEC);
+	assert_int_equal(target->concurrency, 20);
+	assert_string_equal(target->provider_id, "/id");
+	const struct conf_effect *effect = &conf->effects[0];
+	assert_string_equal(effect->topic, "orders");
+	assert_int_equal(effect->types.count, 0);
+	assert_int_equal(effect->mode, EFFECT_IDEMPOTENT);
+	assert_string_equal(effect->tenant, "");
+	assert_string_equal(effect->method, "POST");
+	assert_string_equal(effect->path, "/");
+	assert_string_equal(effect->content_type, "");
+	assert_string_equal(effect->body, "");
+	assert_false(effect->has_body);
+	assert_int_equal(effect->retry.strategy, CONF_RETRY_EXPONENTIAL);
+	assert_int_equal(effect->retry.first, 2 * USEC_SEC);
+	assert_int_equal(effect->retry.max, 10 * USEC_MIN);
+	assert_int_equal(effect->retry.attempts, 12);
+	assert_true(effect->retention == USEC_NEVER);
+	assert_true(effect->not_after == USEC_NEVER);
+	assert_int_equal(effect->delay, 0);
+	assert_false(effect->tombstone);
+	assert_string_equal(effect->dead_letter_topic, "");
+	conf_free(conf);
+}
+
+static void every_kind_of_value_is_read(void **state)
+{
+	(void)state;
+	struct conf *conf = load(
+		KAFKA
+		"general : { production = true; instance = \"sh\\xc3\\xb6p-1\"; drain_timeout = "
+		"\"1m\"; };\n"
+		"relay = { batch = 0x10; window_rows = 30000L; batch_bytes = \"64KiB\";\n"
+		"  message_key = \"none\"; source = \"/a\" \"/b\"; };\n"
+		"ledger = { start = \"2026-01-31T02:00:00.5+02:00\"; unmatched = \"poison\";\n"
+		"  response_keep = \"0B\"; };\n"
+		"targets = ( { name = \"a\"; url = \"http://[::1]:8080/v1/\"; profile = \"mine\";\n"
+		"  headers = ( (\"X-One\", \"1\"), [\"X-Two\", \"2\"] ); } );\n"
+		"profiles = ( { name = \"mine\"; window = \"forever\"; quoting = \"string\";\n"
+		"  stores_errors = \"all\"; characters = \"a-z0-9-\"; in_progress = 409;\n"
+		"  mismatch = (422, \"400\"); safe_503 = true; } );\n"
+		"effects = ( { name = \"e\"; target = \"a\"; on = { topic = \"t\"; type = \"x\"; "
+		"};\n"
+		"    key = \"k\"; retention = \"30d\"; mode = \"natural\"; not_after = \"7d\";\n"
+		"    request = { method = \"PUT\"; body = \"\"; query = ( (\"q\", \"${/a}\") ); "
+		"};\n"
+		"    retry = { strategy = \"none\"; }; tombstone = true; },\n"
+		"  { name = \"f\"; target = \"a\"; on = { topic = \"t\"; type = [\"x\", \"y\"]; "
+		"};\n"
+		"    key = \"k\"; retention = \"2y\"; mode = \"at_most_once\"; } );\n",
+		CONF_LEDGER);
+	assert_true(conf->general.production);
+	assert_string_equal(conf->general.instance, "shöp-1");
+	assert_int_equal(conf->general.drain_timeout, USEC_MIN);
+	assert_int_equal(conf->relay.batch, 16);
+	assert_int_equal(conf->relay.window_rows, 30000);
+	assert_int_equal(conf->relay.batch_bytes, 65536);
+	assert_int_equal(conf->relay.message_key, CONF_KEY_NONE);
+	assert_string_equal(conf->relay.source, "/a/b");
+	assert_int_equal(conf->ledger.start, CONF_START_TIME);
+	assert_int_equal(conf->ledger.start_time, 1769817600 * USEC_SEC + 500 * USEC_MS);
+	assert_int_equal(conf->ledger.unmatched, CONF_UNMATCHED_POISON);
+	assert_int_equal(conf->ledger.response_keep, 0);
+	assert_int_equal(conf->targets[0].headers.count, 2);
+	assert_string_equal(conf->targets[0].headers.items[1].name, "X-Two");
+	const struct conf_profile *profile = conf_profile_find(conf, "mine");
+	assert_non_null(profile);
+	assert_true(profile->window == USEC_NEVER);
+	assert_string_equal(profile->header, "Idempotency-Key");
+	assert_int_equal(profile->quoting, CONF_QUOTING_STRING);
+	assert_int_equal(profile->stores, CONF_STORES_ALL);
+	assert_int_equal(profile->in_progress.count, 1);
+	assert_string_equal(profile->in_progress.items[0], "409");
+	assert_int_equal(profile->mismatch.count, 2);
+	assert_string_equal(profile->mismatch.items[1], "400");
+	assert_true(profile->safe_503);
+	const struct conf_effect *effect = &conf->effects[0];
+	assert_int_equal(effect->types.count, 1);
+	assert_int_equal(effect->mode, EFFECT_NATURAL);
+	assert_int_equal(effect->not_after, 7 * USEC_DAY);
+	assert_true(effect->has_body);
+	assert_string_equal(effect->query.items[0].value, "${/a}");
+	assert_int_equal(effect->retry.strategy, CONF_RETRY_NONE);
+	assert_true(effect->tombstone);
+	assert_int_equal(conf->effects[1].mode, EFFECT_AT_MOST_ONCE);
+	assert_int_equal(conf->effects[1].types.count, 2);
+	assert_string_equal(conf->effects[1].types.items[1], "y");
+	assert_false(conf->effects[1].has_body);
+	conf_free(conf);
+}
+
+static void a_start_is_a_word_or_a_time(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		enum conf_start start;
+	} cases[] = {
+		{ "earliest", CONF_START_EARLIEST },
+		{ "latest", CONF_START_LATEST },
+		{ "2026-01-31T00:00:00Z", CONF_START_TIME },
+		{ "", CONF_START_UNSET },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[300];
+		(void)snprintf(text, sizeof(text), KAFKA "ledger = { start = \"%s\"; };",
+			       cases[i].text);
+		struct conf *conf = load(text, CONF_RELAY);
+		assert_int_equal(conf->ledger.start, cases[i].start);
+		conf_free(conf);
+	}
+}
+
+static void shipped_profiles(void **state)
+{
+	(void)state;
+	struct conf *conf = load(KAFKA, CONF_RELAY);
+	assert_int_equal(conf->profile_count, conf_profiles_shipped());
+	const struct conf_profile *stripe = conf_profile_find(conf, "stripe-v1");
+	assert_string_equal(stripe->header, "Idempotency-Key");
+	assert_int_equal(stripe->quoting, CONF_QUOTING_RAW);
+	assert_int_equal(stripe->max_length, 255);
+	assert_string_equal(stripe->characters, "");
+	assert_true(stripe->window == USEC_DAY);
+	assert_int_equal(stripe->stores, CONF_STORES_ALL);
+	assert_int_equal(stripe->in_progress.count, 1);
+	assert_string_equal(stripe->in_progress.items[0], "409");
+	assert_int_equal(stripe->mismatch.count, 0);
+	assert_false(stripe->safe_503);
+	const struct conf_profile *plain = conf_profile_find(conf, "plain");
+	assert_string_equal(plain->header, "Idempotency-Key");
+	assert_true(plain->window == 0);
+	assert_int_equal(plain->stores, CONF_STORES_NONE);
+	assert_int_equal(plain->in_progress.count + plain->mismatch.count, 0);
+	assert_null(conf_profile_find(conf, "Stripe-v1"));
+	conf_free(conf);
+}
+
+static void each_program_has_its_own_conninfo(void **state)
+{
+	(void)state;
+	static const char text[] = KAFKA "postgres = { conninfo = \"dbname=all\"; };\n"
+					 "relay = { conninfo = \"dbname=relay\"; };\n"
+					 "console = { conninfo = \"dbname=console\"; };\n"
+					 "targets = ( " TARGET " ); effects = ( " EFFECT " );\n";
+	static const char *const expected[] = { [CONF_RELAY] = "dbname=relay",
+						[CONF_LEDGER] = "dbname=all",
+						[CONF_CONSOLE] = "dbname=console" };
+	for (enum conf_program program = CONF_RELAY; program <= CONF_CONSOLE; program++) {
+		struct conf *conf = load(text, program);
+		assert_string_equal(conf->postgres.conninfo, expected[program]);
+		conf_free(conf);
+	}
+}
+
+static void the_environment_wins_over_the_file(void **state)
+{
+	(void)state;
+	static const char *const variables[][2] = {
+		{ "COUNTERFOIL_LEDGER_START", "latest" },
+		{ "COUNTERFOIL_GENERAL_PRODUCTION", "true" },
+		{ "COUNTERFOIL_RELAY_BATCH", "7" },
+		{ "COUNTERFOIL_RELAY_WINDOW_BYTES", "1MiB" },
+		{ "COUNTERFOIL_POSTGRES_CONNECT_TIMEOUT", "2s" },
+		{ "COUNTERFOIL_POSTGRES_CONNINFO", "" },
+		{ "COUNTERFOIL_LOG_FORMAT", "json" },
+		/* what a cluster may set for a service of our name is none of ours */
+		{ "COUNTERFOIL_SERVICE_HOST", "10.0.0.1" },
+	};
+	char place[200];
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		assert_int_equal(setenv(variables[i][0], variables[i][1], 1), 0);
+	struct conf *conf =
+		load(KAFKA "relay = { batch = 5; };\nledger = { start = \"earliest\"; };\n"
+			   "postgres = { conninfo = \"dbname=x\"; };\n",
+		     CONF_RELAY);
+	assert_int_equal(conf->ledger.start, CONF_START_LATEST);
+	assert_true(conf->general.production);
+	assert_int_equal(conf->relay.batch, 7);
+	assert_int_equal(conf->relay.window_bytes, 1 << 20);
+	assert_int_equal(conf->postgres.connect_timeout, 2 * USEC_SEC);
+	assert_string_equal(conf->postgres.conninfo, "");
+	assert_int_equal(conf->log.format, LOG_JSON);
+	assert_string_equal(conf_place(conf, "relay.batch", place, sizeof(place)),
+			    "COUNTERFOIL_RELAY_BATCH: relay.batch");
+	conf_free(conf);
+
+	assert_int_equal(setenv("COUNTERFOIL_RELAY_BATCH", "1e3", 1), 0);
+	assert_int_equal(setenv("COUNTERFOIL_GENERAL_PRODUCTION", "yes", 1), 0);
+	assert_int_equal(setenv("COUNTERFOIL_LOG_FORMAT", "", 1), 0);
+	assert_int_equal(setenv("COUNTERFOIL_RELAY_SOURCE", "/\xff", 1), 0);
+	assert_faults(
+		KAFKA, CONF_RELAY,
+		"COUNTERFOIL_GENERAL_PRODUCTION: general.production: \"yes\" is not true or false\n"
+		"COUNTERFOIL_LOG_FORMAT: log.format: \"\" is not one of \"logfmt\", \"json\"\n"
+		"COUNTERFOIL_RELAY_BATCH: relay.batch: \"1e3\" is not a whole number\n"
+		"COUNTERFOIL_RELAY_SOURCE: relay.source: byte 2 of the text is not UTF-8\n");
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		assert_int_equal(unsetenv(variables[i][0]), 0);
+	assert_int_equal(unsetenv("COUNTERFOIL_RELAY_SOURCE"), 0);
+}
+
+static void places(void **state)
+{
+	(void)state;
+	fixture_write("targets.conf", "\ntargets = (\n  " TARGET "\n);\n");
+	struct conf *conf = load(KAFKA "@include \"targets.conf\"\n"
+				       "log = { level = \"warn\"; };\n"
+				       "effects = (\n " EFFECT "\n);\n",
+				 CONF_LEDGER);
+	static const struct {
+		const char *key;
+		const char *place;
+	} cases[] = {
+		{ "kafka.properties[0]", "c.conf:1: kafka.properties[0]" },
+		{ "targets[0].url", "targets.conf:3: targets[0].url" },
+		{ "targets[0].timeout", "targets.conf:3: targets[0].timeout" },
+		{ "log.level", "c.conf:3: log.level" },
+		{ "effects[0].on.topic", "c.conf:5: effects[0].on.topic" },
+		{ "effects[0].request.headers[2]", "c.conf:5: effects[0].request.headers[2]" },
+		{ "effects", "c.conf:4: effects" },
+		{ "relay.batch", "c.conf: relay.batch" },
+	};
+	char place[200];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(conf_place(conf, cases[i].key, place, sizeof(place)),
+				    cases[i].place);
+	char small[12];
+	assert_string_equal(conf_place(conf, "log.level", small, sizeof(small)), "c.conf:3: l");
+	conf_free(conf);
+}
+
+/* --- the sample ----------------------------------------------------------------------------------
+ */
+
+static struct buf read_sample(void)
+{
+	struct buf text = { 0 };
+	char path[sizeof(fixture_root) + 64];
+	char line[512];
+	(void)snprintf(path, sizeof(path), "%s/conf/counterfoil.conf", fixture_root);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		buf_add_text(&text, line);
+	fclose(file);
+	return text;
+}
+
+static void the_sample_suits_all_programs(void **state)
+{
+	(void)state;
+	struct buf text = read_sample();
+	for (enum conf_program program = CONF_RELAY; program <= CONF_CONSOLE; program++) {
+		struct conf *conf = load(text.data, program);
+		assert_int_equal(conf->effect_count, 1);
+		assert_string_equal(conf->effects[0].key, "order:${/order_id}:charge");
+		assert_true(conf->effects[0].has_body);
+		conf_free(conf);
+	}
+	buf_done(&text);
+}
+
+/* Each "#key = ..." line of it, enabled, is a line that loads. */
+static void the_sample_with_every_line_enabled(void **state)
+{
+	(void)state;
+	struct buf text = read_sample();
+	struct buf all = { 0 };
+	for (char *line = text.data, *end; *line; line = end) {
+		end = strchr(line, '\n') + 1;
+		size_t indent = strspn(line, " ");
+		char behind = line[indent] == '#'
+				      ? line[indent + 1 + strspn(line + indent + 1, " ")]
+				      : '\0';
+		bool sentence = line[indent] == '#' && line[indent + 1] == ' ' &&
+				(line[indent + 2] != ' ' || behind == '\0');
+		if (line[indent] == '#' && !sentence)
+			line[indent] = ' ';
+		buf_add(&all, line, (size_t)(end - line));
+	}
+	struct conf *conf = load(all.data, CONF_CONSOLE);
+	assert_int_equal(conf->profile_count, conf_profiles_shipped() + 1);
+	assert_string_equal(conf_profile_find(conf, "acme-v2")->mismatch.items[0], "422");
+	assert_string_equal(conf->targets[0].ca_file, "/etc/counterfoil/payments-ca.pem");
+	assert_int_equal(conf->relay.window_rows, 20000);
+	assert_int_equal(conf->effects[0].query.count, 1);
+	conf_free(conf);
+	buf_done(&all);
+	buf_done(&text);
+}
+
+/* --- faults --------------------------------------------------------------------------------------
+ */
+
+/* Line 1 is KAFKA; the line of the case is the second. */
+static const struct fault_case {
+	const char *line;
+	const char *fault;
+} fault_cases[] = {
+	/* libconfig's traps */
+	{ "relay = { batch = 3000000000; };",
+	  "2: relay.batch: 3000000000 is outside of 1 to 10000" },
+	{ "relay = { batch = 4294967297; };",
+	  "2: relay.batch: 4294967297 is outside of 1 to 10000" },
+	{ "relay = { batch = 3000000000L; };",
+	  "2: relay.batch: 3000000000 is outside of 1 to 10000" },
+	{ "relay = { batch = 0x100000001; };",
+	  "2: relay.batch: 4294967297 is outside of 1 to 10000" },
+	{ "relay = { batch = 99999999999999999999; };",
+	  "2: relay.batch: 9223372036854775807 is outside of 1 to 10000" },
+	{ "relay = { batch = -1; };", "2: relay.batch: -1 is outside of 1 to 10000" },
+	{ "relay = { batch = 0; };", "2: relay.batch: 0 is outside of 1 to 10000" },
+	{ "relay = { batch = \"1000\"; };",
+	  "2: relay.batch: is a text; write a whole number, without quotes" },
+	{ "relay = { batch = 1.5; };",
+	  "2: relay.batch: is a number; write a whole number, without quotes" },
+	{ "relay = { batch = (1); };",
+	  "2: relay.batch: is a list; write a whole number, without quotes" },
+	{ "relay = { batch = { }; };",
+	  "2: relay.batch: is a group; write a whole number, without quotes" },
+	{ "general = { production = 1; };",
+	  "2: general.production: is a number; write true or false, without quotes" },
+	{ "general = { environment = true; };",
+	  "2: general.environment: is true or false; write a text in quotes" },
+	{ "relay.batch = 3;",
+	  "2: syntax error: on this line or just before it a quote, a bracket or a \"=\" is "
+	  "missing, or something stands that is no part of a configuration" },
+	{ "log = { level = \"info\"; level = \"warn\"; };",
+	  "2: a key or section of this line was set before" },
+	{ "kafka = { };", "2: a key or section of this line was set before" },
+	{ "general = { environment = \"a\\x00b\"; };", "2: a text cannot hold a NUL (\\x00)" },
+	{ "general = { environment = \"\\xff\"; };",
+	  "2: general.environment: byte 1 of the text is not UTF-8" },
+	{ "general = { environment = \"a\xc0\xaf\"; };",
+	  "2: general.environment: byte 2 of the text is not UTF-8" },
+	{ "/* no end", "2: this comment is never closed; it ends with */" },
+	{ "general = { environment = \"no end };",
+	  "2: this text is never closed; it ends with \"" },
+	/* durations, sizes, words */
+	{ "relay = { lease = 15; };",
+	  "2: relay.lease: is a number; write a duration in quotes, for example \"30s\"" },
+	{ "relay = { lease = \"3\"; };",
+	  "2: relay.lease: \"3\" is not a duration; write for example \"30s\"" },
+	{ "relay = { lease = \"1s\\nx\"; };",
+	  "2: relay.lease: \"1s\\nx\" is not a duration; write for example \"30s\"" },
+	{ "relay = { lease = \"1ms\"; };",
+	  "2: relay.lease: \"1ms\" is outside of \"1s\" to \"10m\"" },
+	{ "relay = { batch_bytes = \"8MB\"; };",
+	  "2: relay.batch_bytes: \"8MB\" is not a size; write for example \"16MiB\" (B, KiB, MiB, "
+	  "GiB)" },
+	{ "relay = { batch_bytes = 8; };",
+	  "2: relay.batch_bytes: is a number; write a size in quotes, for example \"16MiB\"" },
+	{ "relay = { batch_bytes = \"9999999999999999999GiB\"; };",
+	  "2: relay.batch_bytes: \"9999999999999999999GiB\" is not a size; write for example "
+	  "\"16MiB\" (B, KiB, MiB, GiB)" },
+	{ "relay = { batch_bytes = \"1GiB\"; };",
+	  "2: relay.batch_bytes: \"1GiB\" is outside of \"1KiB\" to \"256MiB\"" },
+	{ "ledger = { response_keep = \"17MiB\"; };",
+	  "2: ledger.response_keep: \"17MiB\" is outside of \"0B\" to \"16MiB\"" },
+	{ "log = { level = \"loud\"; };",
+	  "2: log.level: \"loud\" is not one of \"error\", \"warn\", \"info\", \"debug\"" },
+	{ "log = { level = 3; };",
+	  "2: log.level: is a number; write a word in quotes: \"error\", \"warn\", \"info\", "
+	  "\"debug\"" },
+	{ "ledger = { start = \"today\"; };",
+	  "2: ledger.start: \"today\" is not \"earliest\", \"latest\" or a time such as "
+	  "\"2026-01-31T00:00:00Z\"" },
+	{ "ledger = { start = \"2026-02-30T00:00:00Z\"; };",
+	  "2: ledger.start: \"2026-02-30T00:00:00Z\" is not \"earliest\", \"latest\" or a time "
+	  "such "
+	  "as \"2026-01-31T00:00:00Z\"" },
+	{ "ledger = { group = \"\"; };", "2: ledger.group: must not be empty" },
+	/* shapes and names */
+	{ "relay = 3;", "2: relay: is not a group; write relay = { key = value; };" },
+	{ "targets = { };", "2: targets: is not a list; write targets = ( { ... }, { ... } );" },
+	{ "targets = ( 3 );", "2: targets[0]: is not a group; write { key = value; }" },
+	{ "relay = { bach = 1; };", "2: relay.bach: unknown key; did you mean \"batch\"?" },
+	{ "relay = { table = \"x\"; };", "2: relay.table: unknown key" },
+	{ "console = { refresh = \"2s\"; };", "2: console.refresh: unknown key" },
+	{ "relays = { };", "2: relays: unknown section; did you mean \"relay\"?" },
+	{ "tenants = ( );", "2: tenants: unknown section" },
+	{ "targets = ( { headers = (\"a\", \"b\"); } );",
+	  "2: targets[0].headers[0]: is not a pair; write (\"name\", \"value\")\n"
+	  "c.conf:2: targets[0].headers[1]: is not a pair; write (\"name\", \"value\")" },
+	{ "targets = ( { headers = ( (\"a\", 3) ); } );",
+	  "2: targets[0].headers[0]: the value of \"a\" is not a text; write it in quotes" },
+	{ "targets = ( { headers = \"a: b\"; } );",
+	  "2: targets[0].headers: is a text; write a list of pairs, ( (\"name\", \"value\"), "
+	  "(\"name\", \"value\") )" },
+	{ "effects = ( { on = { type = (\"a\", 3); }; } );",
+	  "2: effects[0].on.type[1]: is not a text; write it in quotes" },
+	{ "effects = ( { on = { type = \"\"; }; } );", "2: effects[0].on.type: must not be empty" },
+	{ "effects = ( { on = \"orders\"; } );",
+	  "2: effects[0].on: is a text; write a group, { key = value; }" },
+	{ "effects = ( { serialize_by = \"x\"; } );", "2: effects[0].serialize_by: unknown key" },
+	{ "effects = ( { on_uncertain = \"hold\"; } );",
+	  "2: effects[0].on_uncertain: unknown key" },
+	{ "targets = ( { rate = \"25/s\"; } );", "2: targets[0].rate: unknown key" },
+	/* what does not fit */
+	{ "relay = { poll_busy = \"50ms\"; };",
+	  "2: relay.poll_idle: is shorter than relay.poll_busy" },
+	{ "relay = { source = \"a\\nb\"; };",
+	  "2: relay.source: the value holds a control character" },
+	{ "general = { instance = \"a\\x1b[0m\"; };",
+	  "2: general.instance: holds a control character" },
+	{ "ledger = { due_high = 100; due_low = 100; };",
+	  "2: ledger.due_low: must be less than ledger.due_high" },
+	{ "postgres = { conninfo = \"dbname=x password=hush\"; };",
+	  "2: postgres.conninfo: holds a password; write postgres.password_file, a service file or "
+	  "PGPASSFILE instead" },
+	{ "console = { conninfo = \"postgresql://u:hush@h/d\"; };",
+	  "2: console.conninfo: holds a password; write postgres.password_file, a service file or "
+	  "PGPASSFILE instead" },
+	{ "targets = ( { name = \"Pay\"; } );",
+	  "2: targets[0].name: \"Pay\" is not a name: a-z, 0-9 and \"-\", at most 40 of them" },
+	{ "targets = ( { name = \"\"; } );",
+	  "2: targets[0].name: \"\" is not a name: a-z, 0-9 and \"-\", at most 40 of them" },
+	{ "targets = ( { name = \"a\"; }, { name = \"a\"; } );",
+	  "2: targets[1].name: \"a\" is the name of another one too" },
+	{ "profiles = ( { name = \"plain\"; } );",
+	  "2: profiles[0].name: \"plain\" is the name of another one too" },
+	{ "targets = ( { profile = \"nope\"; } );",
+	  "2: targets[0].profile: \"nope\" is neither a shipped profile nor one of profiles" },
+	{ "targets = ( { url = \"smtp://mail\"; } );",
+	  "2: targets[0].url: mail (smtp) is not a target of this version; http and https are" },
+	{ "targets = ( { url = \"https://u:p@h/\"; } );",
+	  "2: targets[0].url: holds a user name; write auth and secret_file instead" },
+	{ "targets = ( { url = \"https://h/?a=b\"; } );",
+	  "2: targets[0].url: holds a query; it belongs in request.query of the effects" },
+	{ "targets = ( { url = \"https://h/#a\"; } );",
+	  "2: targets[0].url: holds a fragment (#), which is never sent" },
+	{ "targets = ( { headers = ( (\"authorization\", \"x\") ); } );",
+	  "2: targets[0].headers[0]: the header authorization cannot be set here: write auth and "
+	  "secret_file of the target" },
+	{ "targets = ( { headers = ( (\"X-A\", \"1\"), (\"x-a\", \"2\") ); } );",
+	  "2: targets[0].headers[1]: the header x-a is set twice" },
+	{ "targets = ( { profile = \"plain\"; headers = ( (\"idempotency-key\", \"1\") ); } );",
+	  "2: targets[0].headers[0]: the header Idempotency-Key carries the idempotency key; the "
+	  "profile \"plain\" sets it" },
+	{ "targets = ( { timeout = \"1s\"; } );",
+	  "2: targets[0].timeout: is shorter than connect_timeout, which is a part of it" },
+	{ "targets = ( { key_file = \"k\"; } );",
+	  "2: targets[0].key_file: has no use without cert_file" },
+	{ "targets = ( { provider_id = \"id\"; } );",
+	  "2: targets[0].provider_id: is not a JSON pointer; write for example \"/id\", with ~1 "
+	  "for "
+	  "a \"/\" and ~0 for a \"~\" in a name" },
+	{ "profiles = ( { header = \"a b\"; } );",
+	  "2: profiles[0].header: is not the name of a header: letters, digits and "
+	  "!#$%&'*+-.^_`|~ only" },
+	{ "profiles = ( { header = \"\"; window = \"1d\"; } );",
+	  "2: profiles[0].window: the provider cannot know a key that no header carries" },
+	{ "profiles = ( { characters = \"a-zA-Z\"; } );",
+	  "2: profiles[0].characters: must hold \"cf-0-9a-f\": a key with others is replaced by a "
+	  "hash written with these" },
+	{ "profiles = ( { characters = \" -~\"; } );",
+	  "2: profiles[0].characters: holds something else than visible ASCII" },
+	{ "profiles = ( { max_length = 40; } );",
+	  "2: profiles[0].max_length: 40 is outside of 51 to 1024" },
+	{ "profiles = ( { in_progress = (99, \"4xx\"); } );",
+	  "2: profiles[0].in_progress[0]: 99 is outside of 100 to 599\n"
+	  "c.conf:2: profiles[0].in_progress[1]: \"4xx\" is not a whole number" },
+	{ "effects = ( { target = \"nope\"; } );",
+	  "2: effects[0].target: \"nope\" is not the name of one of targets" },
+	{ "effects = ( { on = { topic = \"a b\"; }; } );",
+	  "2: effects[0].on.topic: is not the name of a topic: letters, digits, \".\", \"_\" and "
+	  "\"-\", at most 249" },
+	{ "effects = ( { on = { topic = \"a\"; }; dead_letter_topic = \"a\"; } );",
+	  "2: effects[0].dead_letter_topic: is the topic of the events themselves; other readers "
+	  "would get them twice" },
+	{ "effects = ( { mode = \"natural\"; } );",
+	  "2: effects[0].mode: \"natural\" needs request.method \"PUT\" or \"DELETE\"" },
+	{ "effects = ( { mode = \"exactly_once\"; } );",
+	  "2: effects[0].mode: \"exactly_once\" is not one of \"idempotent\", \"at_most_once\", "
+	  "\"natural\"" },
+	{ "targets = ( { name = \"a\"; profile = \"plain\"; } ); effects = ( { target = \"a\"; } "
+	  ");",
+	  "2: effects[0].mode: \"idempotent\" needs a provider that honours the key, and profile "
+	  "\"plain\" of target \"a\" has no window" },
+	{ "effects = ( { request = { method = \"post\"; }; } );",
+	  "2: effects[0].request.method: \"post\" is not one of \"GET\", \"POST\", \"PUT\", "
+	  "\"PATCH\", \"DELETE\"" },
+	{ "effects = ( { request = { query = ( (\"\", \"x\") ); }; } );",
+	  "2: effects[0].request.query[0]: the name is empty" },
+	{ "effects = ( { request = { headers = ( (\"Expect\", \"x\") ); }; } );",
+	  "2: effects[0].request.headers[0]: the header Expect cannot be set here: with it a "
+	  "request "
+	  "can be sent twice" },
+	{ "effects = ( { retry = { first = \"1h\"; }; } );",
+	  "2: effects[0].retry.first: is longer than retry.max" },
+	{ "effects = ( { retry = { attempts = 0; }; } );",
+	  "2: effects[0].retry.attempts: 0 is outside of 1 to 10000" },
+	{ "effects = ( { retention = \"always\"; } );",
+	  "2: effects[0].retention: \"always\" is not a duration; write for example \"30s\", or "
+	  "\"forever\"" },
+	{ "effects = ( { delay = \"2d\"; not_after = \"1d\"; } );",
+	  "2: effects[0].delay: is not shorter than not_after: nothing would ever be sent" },
+	{ "effects = ( { key = \"\"; } );", "2: effects[0].key: must not be empty" },
+};
+
+static void each_fault_has_its_text_and_line(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(fault_cases) / sizeof(fault_cases[0]); i++) {
+		struct buf text = { 0 };
+		struct buf expected = { 0 };
+		buf_addf(&text, KAFKA "%s\n", fault_cases[i].line);
+		buf_addf(&expected, "c.conf:%s\n", fault_cases[i].fault);
+		assert_faults(text.data, CONF_RELAY, expected.data);
+		buf_done(&text);
+		buf_done(&expected);
+	}
+}
+
+static void all_faults_are_told_at_once_in_the_order_of_the_file(void **state)
+{
+	(void)state;
+	fixture_write("more.conf", "\nconsole = { colour = 3; };\n");
+	assert_faults(
+		"log = { level = \"loud\"; };\n"
+		"relay = {\n"
+		"  batch = 0;\n"
+		"  lease = \"1\";\n"
+		"};\n"
+		"@include \"more.conf\"\n"
+		"targets = (\n"
+		"  { name = \"a\"; url = \"http://h\"; profile = \"plain\"; },\n"
+		"  { name = \"a\"; timeout = \"3\";\n"
+		"    url = \"ftp://h\"; }\n"
+		");\n"
+		"effects = (\n"
+		"  { name = \"b\"; on = { typ = \"x\"; }; }\n"
+		");\n",
+		CONF_LEDGER,
+		"c.conf: kafka.properties: bootstrap.servers is required, here or in "
+		"kafka.properties_file; write properties = ( (\"bootstrap.servers\", "
+		"\"HOST:9092\") );\n"
+		"c.conf:1: log.level: \"loud\" is not one of \"error\", \"warn\", \"info\", "
+		"\"debug\"\n"
+		"c.conf:3: relay.batch: 0 is outside of 1 to 10000\n"
+		"c.conf:4: relay.lease: \"1\" is not a duration; write for example \"30s\"\n"
+		"more.conf:2: console.colour: unknown key\n"
+		"c.conf:9: targets[1].name: \"a\" is the name of another one too\n"
+		"c.conf:9: targets[1].profile: is required: how it treats an idempotency key: "
+		"\"stripe-v1\", \"plain\" or one of profiles\n"
+		"c.conf:9: targets[1].timeout: \"3\" is not a duration; write for example "
+		"\"30s\"\n"
+		"c.conf:10: targets[1].url: the scheme must be http or https\n"
+		"c.conf:13: effects[0].key: is required: template of the idempotency key, made "
+		"from what is the same whenever the same operation is asked for\n"
+		"c.conf:13: effects[0].on.topic: is required: Kafka topic\n"
+		"c.conf:13: effects[0].on.typ: unknown key; did you mean \"type\"?\n"
+		"c.conf:13: effects[0].retention: is required: a finished key is remembered for "
+		"so long, or \"forever\": afterwards the same event would be performed again\n"
+		"c.conf:13: effects[0].target: is required: name of one of targets\n");
+}
+
+static void a_flood_of_faults_is_cut(void **state)
+{
+	(void)state;
+	struct buf text = { 0 };
+	struct buf faults = { 0 };
+	struct conf *conf;
+	buf_add_text(&text, KAFKA "relay = {\n");
+	for (int i = 0; i < 250; i++)
+		buf_addf(&text, "unknown-%d = 1;\n", i);
+	buf_add_text(&text, "};\n");
+	fixture_write("c.conf", text.data);
+	assert_false(conf_load("c.conf", CONF_RELAY, &faults, &conf));
+	assert_non_null(strstr(faults.data, "c.conf:3: relay.unknown-0: unknown key\n"));
+	assert_non_null(strstr(faults.data, "\nc.conf: and 50 more\n"));
+	buf_done(&faults);
+	buf_done(&text);
+}
+
+static void what_each_program_requires(void **state)
+{
+	(void)state;
+	static const char kafka_missing[] =
+		"c.conf: kafka.properties: bootstrap.servers is required, here or in "
+		"kafka.properties_file; write properties = ( (\"bootstrap.servers\", "
+		"\"HOST:9092\") );\n";
+	static const char half[] = KAFKA "targets = ( { name = \"a\"; } );\n";
+	assert_faults("", CONF_RELAY, kafka_missing);
+	conf_free(load("", CONF_CONSOLE));
+	conf_free(load(half, CONF_RELAY));
+	conf_free(load(half, CONF_CONSOLE));
+	assert_faults(KAFKA, CONF_LEDGER, "c.conf: effects: at least one effect is required\n");
+	assert_faults(
+		half, CONF_LEDGER,
+		"c.conf: effects: at least one effect is required\n"
+		"c.conf:2: targets[0].profile: is required: how it treats an idempotency key: "
+		"\"stripe-v1\", \"plain\" or one of profiles\n"
+		"c.conf:2: targets[0].url: is required: http:// or https://, host, and where "
+		"there is one a path that all requests begin with\n");
+	fixture_write("k.properties", "bootstrap.servers=h:9092\n");
+	conf_free(load("kafka = { properties_file = \"k.properties\"; };", CONF_RELAY));
+}
+
+static void properties_that_are_ours_are_refused_with_the_reason(void **state)
+{
+	(void)state;
+	static const char *const owned[] = {
+		"acks",
+		"request.required.acks",
+		"enable.idempotence",
+		"enable.gapless.guarantee",
+		"transactional.id",
+		"message.timeout.ms",
+		"delivery.timeout.ms",
+		"retries",
+		"message.send.max.retries",
+		"partitioner",
+		"sticky.partitioning.linger.ms",
+		"delivery.report.only.error",
+		"queue.buffering.max.messages",
+		"queue.buffering.max.kbytes",
+		"group.id",
+		"enable.auto.commit",
+		"enable.auto.offset.store",
+		"auto.commit.enable",
+		"auto.commit.interval.ms",
+		"auto.offset.reset",
+		"isolation.level",
+		"partition.assignment.strategy",
+		"enable.partition.eof",
+		"dr_cb",
+		"dr_msg_cb",
+		"log_cb",
+		"opaque",
+		"log.queue",
+	};
+	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
+		char text[300], start[200];
+		struct buf faults = { 0 };
+		struct conf *conf;
+		(void)snprintf(text, sizeof(text),
+			       "kafka = { properties = ( (\"bootstrap.servers\", \"h\"),\n"
+			       " (\"%s\", \"1\") ); };",
+			       owned[i]);
+		(void)snprintf(
+			start, sizeof(start),
+			"c.conf:2: kafka.properties[1]: the property %s cannot be set: ", owned[i]);
+		fixture_write("c.conf", text);
+		assert_false(conf_load("c.conf", CONF_RELAY, &faults, &conf));
+		assert_memory_equal(buf_text(&faults), start, strlen(start));
+		assert_true(faults.length > strlen(start) + 10);
+		buf_done(&faults);
+	}
+	assert_faults("kafka = { properties = ( (\"bootstrap.servers\", \"h\"),\n"
+		      " (\"sasl.password\", \"hush\"), (\"\", \"x\") ); };",
+		      CONF_RELAY,
+		      "c.conf:2: kafka.properties[1]: sasl.password is a secret; write it in "
+		      "kafka.properties_file, a password in kafka.password_file\n"
+		      "c.conf:2: kafka.properties[2]: the name is empty\n");
+	fixture_write("k.properties", "# ours\nsasl.password=fine\ngroup.id=x\nacks = 1\n");
+	assert_faults(
+		"kafka = { properties_file = \"k.properties\"; };", CONF_RELAY,
+		"c.conf:1: kafka.properties: bootstrap.servers is required, here or in "
+		"kafka.properties_file; write properties = ( (\"bootstrap.servers\", "
+		"\"HOST:9092\") );\n"
+		"c.conf:1: kafka.properties_file: k.properties:3: the property group.id cannot "
+		"be set: write ledger.group\n"
+		"c.conf:1: kafka.properties_file: k.properties:4: the property acks cannot be "
+		"set: it is always \"all\", or a published event could be lost\n");
+	assert_faults("kafka = { properties_file = \"none\"; };", CONF_LEDGER,
+		      "c.conf: effects: at least one effect is required\n"
+		      "c.conf:1: kafka.properties_file: none: No such file or directory\n");
+	/* the console opens no file with secrets */
+	conf_free(load("kafka = { properties_file = \"none\"; };", CONF_CONSOLE));
+}
+
+static void tls_files_must_be_there_for_the_ledger(void **state)
+{
+	(void)state;
+	static const char text[] = KAFKA
+		"effects = ( " EFFECT " );\ntargets = ( { name = \"pay\";\n"
+		" url = \"https://h\"; profile = \"stripe-v1\"; ca_file = \"none.pem\"; } );\n";
+	assert_faults(text, CONF_LEDGER,
+		      "c.conf:4: targets[0].ca_file: \"none.pem\" cannot be read: No such file or "
+		      "directory\n");
+	conf_free(load(text, CONF_RELAY));
+	fixture_write("none.pem", "");
+	conf_free(load(text, CONF_LEDGER));
+}
+
+static void a_topic_too_long_for_its_dead_letters(void **state)
+{
+	(void)state;
+	char topic[250], text[1000];
+	memset(topic, 't', 246);
+	topic[246] = '\0';
+	(void)snprintf(text, sizeof(text), KAFKA "effects = ( { on = { topic = \"%s\"; }; } );",
+		       topic);
+	assert_faults(
+		text, CONF_RELAY,
+		"c.conf:2: effects[0].dead_letter_topic: is required: with \".dlq\" behind it "
+		"the topic's name is too long\n");
+	topic[245] = '\0';
+	(void)snprintf(text, sizeof(text), KAFKA "effects = ( { on = { topic = \"%s\"; }; } );",
+		       topic);
+	conf_free(load(text, CONF_RELAY));
+}
+
+/* --- files ---------------------------------------------------------------------------------------
+ */
+
+static void assert_file_fault(const char *path, const char *expected)
+{
+	struct buf faults = { 0 };
+	struct conf *conf;
+	assert_false(conf_load(path, CONF_RELAY, &faults, &conf));
+	assert_string_equal(buf_text(&faults), expected);
+	buf_done(&faults);
+}
+
+static void files_that_cannot_be_read(void **state)
+{
+	(void)state;
+	assert_file_fault(
+		"none.conf",
+		"none.conf: No such file or directory; name another file with --config\n");
+	assert_file_fault(".", ".: is a directory, not a file\n");
+	fixture_write("locked.conf", "");
+	assert_int_equal(chmod("locked.conf", 0), 0);
+	if (geteuid() != 0)
+		assert_file_fault("locked.conf",
+				  "locked.conf: permission denied: the user who runs "
+				  "this program must be able to read it\n");
+}
+
+static void secrets_are_first_lines(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		size_t length;
+		const char *secret; /* NULL: refused */
+		const char *why;
+	} cases[] = {
+		{ "hush", 4, "hush", NULL },
+		{ "hush\n", 5, "hush", NULL },
+		{ "hush\r\nmore", 10, "hush", NULL },
+		{ " hush \n", 7, " hush ", NULL },
+		{ "", 0, NULL, "s: the first line is empty; it must be the secret" },
+		{ "\nhush", 5, NULL, "s: the first line is empty; it must be the secret" },
+		{ "hu\0sh", 5, NULL, "s: the secret holds a NUL" },
+	};
+	struct err err;
+	char *secret = NULL;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fixture_write_n("s", cases[i].text, cases[i].length);
+		assert_int_equal(conf_read_secret("s", &err, &secret), cases[i].secret != NULL);
+		if (!cases[i].secret) {
+			assert_string_equal(err.text, cases[i].why);
+			continue;
+		}
+		assert_string_equal(secret, cases[i].secret);
+		free(secret);
+	}
+	struct buf large = { 0 };
+	for (int i = 0; i < 64 * 1024 + 1; i++)
+		buf_add_char(&large, 'x');
+	fixture_write_n("s", large.data, large.length);
+	assert_false(conf_read_secret("s", &err, &secret));
+	assert_string_equal(err.text, "s: is larger than 65536 bytes");
+	buf_done(&large);
+	assert_false(conf_read_secret("none", &err, &secret));
+	assert_string_equal(err.text, "none: No such file or directory");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_stand_where_nothing_is_said),
+		cmocka_unit_test(defaults_of_targets_and_effects),
+		cmocka_unit_test(every_kind_of_value_is_read),
+		cmocka_unit_test(a_start_is_a_word_or_a_time),
+		cmocka_unit_test(shipped_profiles),
+		cmocka_unit_test(each_program_has_its_own_conninfo),
+		cmocka_unit_test(the_environment_wins_over_the_file),
+		cmocka_unit_test(places),
+		cmocka_unit_test(the_sample_suits_all_programs),
+		cmocka_unit_test(the_sample_with_every_line_enabled),
+		cmocka_unit_test(each_fault_has_its_text_and_line),
+		cmocka_unit_test(all_faults_are_told_at_once_in_the_order_of_the_file),
+		cmocka_unit_test(a_flood_of_faults_is_cut),
+		cmocka_unit_test(what_each_program_requires),
+		cmocka_unit_test(properties_that_are_ours_are_refused_with_the_reason),
+		cmocka_unit_test(tls_files_must_be_there_for_the_ledger),
+		cmocka_unit_test(a_topic_too_long_for_its_dead_letters),
+		cmocka_unit_test(files_that_cannot_be_read),
+		cmocka_unit_test(secrets_are_first_lines),
+	};
+	return cmocka_run_group_tests_name("conf", tests, fixture_enter, fixture_leave);
+}
