@@ -91,8 +91,3 @@ bool header_value_valid(const char *text, size_t length)
 	}
 	return true;
 }
-
-bool header_name_valid(const char *name)
-{
-	return *name && strspn(name, ALNUM "!#$%&'*+-.^_`|~") == strlen(name);
-}

@@ -26,7 +26,5 @@ bool breaks_line(const char *text, size_t length);
 
 /* True if the text can be the value of an HTTP header: no control character but the tab. */
 bool header_value_valid(const char *text, size_t length);
-/* True if the name is a token of RFC 9110. */
-bool header_name_valid(const char *name);
 
 #endif

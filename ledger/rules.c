@@ -36,7 +36,7 @@ static struct route *find_route(const struct rules *rules, const char *topic, co
 }
 
 /* The pointers were accepted when their template was compiled, so adding them cannot fail here. */
-static void add_pointers(struct route *route, const struct template *template)
+static void add_pointers(struct route *route, const struct template_code *template)
 {
 	const char *pointer;
 	size_t global, local;
@@ -54,7 +54,7 @@ static void add_rule(struct route *route, const struct rule *rule)
 
 	route->rules[route->count++] = rule;
 	for (size_t i = 0; i < rule_template_count(code); i++) {
-		const struct template *template = rule_template(code, i);
+		const struct template_code *template = rule_template(code, i);
 		if (template)
 			add_pointers(route, template);
 	}

@@ -42,10 +42,10 @@ __attribute__((format(printf, 4, 5))) static void say(const struct checker *chec
 #define FAULT(checker, key, ...) say((checker), (checker)->faults, (key), __VA_ARGS__)
 #define WARN(checker, key, ...)  say((checker), (checker)->warnings, (key), __VA_ARGS__)
 
-static struct template *compile(const struct checker *checker, const char *key, const char *text,
-				enum template_context context)
+static struct template_code *compile(const struct checker *checker, const char *key,
+				     const char *text, enum template_context context)
 {
-	struct template *template = NULL;
+	struct template_code *template = NULL;
 	struct err err;
 
 	if (!template_compile(text, context, checker->rules->pointers, &err, &template))
@@ -56,7 +56,7 @@ static struct template *compile(const struct checker *checker, const char *key, 
 /* --- targets --- */
 
 static void read_secret(const struct checker *checker, struct target *target,
-			const struct template *template)
+			const struct template_code *template)
 {
 	struct template_input input = { 0 };
 	struct buf value = { 0 };
@@ -89,7 +89,7 @@ static void read_secret(const struct checker *checker, struct target *target,
 static void check_auth(const struct checker *checker, struct target *target)
 {
 	if (*target->conf->auth) {
-		struct template *template =
+		struct template_code *template =
 			compile(checker, "auth", target->conf->auth, TEMPLATE_SECRET);
 		if (template)
 			read_secret(checker, target, template);
@@ -130,7 +130,7 @@ static void compile_target(const struct checker *checker, struct target *target)
 /* --- effects --- */
 
 /* What a key is made of decides whether two events share one. */
-static void lint_key(const struct checker *checker, const struct template *key)
+static void lint_key(const struct checker *checker, const struct template_code *key)
 {
 	bool event_id = template_uses(key, SOURCE_EVENT_ID);
 	bool other = template_uses(key, SOURCE_POINTER) || template_uses(key, SOURCE_SHA256) ||
@@ -284,7 +284,7 @@ static void compile_effect(const struct checker *checker, struct rule *rule, str
 	inherit_headers(rule, code);
 	compile_body(checker, code, effect);
 	for (size_t i = 0; i < rule_template_count(code); i++) {
-		const struct template *template = rule_template(code, i);
+		const struct template_code *template = rule_template(code, i);
 		size_t index;
 		if (template && template_pointer(template, 0, &index))
 			code->needs_value = true;
@@ -296,9 +296,9 @@ size_t rule_template_count(const struct rule_code *code)
 	return 4 + code->query.count + code->headers.count;
 }
 
-const struct template *rule_template(const struct rule_code *code, size_t at)
+const struct template_code *rule_template(const struct rule_code *code, size_t at)
 {
-	const struct template *first[] = { code->key, code->tenant, code->path, code->body };
+	const struct template_code *first[] = { code->key, code->tenant, code->path, code->body };
 
 	if (at < 4)
 		return first[at];

@@ -7,7 +7,7 @@
 
 struct rule_pair {
 	char *name; /* of a query parameter: already encoded */
-	struct template *value;
+	struct template_code *value;
 };
 
 struct rule_pairs {
@@ -16,10 +16,11 @@ struct rule_pairs {
 };
 
 struct rule_code {
-	struct template *key;
-	struct template *tenant; /* NULL: none */
-	struct template *path;
-	struct template *body; /* NULL: the event's value is sent; an empty one sends nothing */
+	struct template_code *key;
+	struct template_code *tenant; /* NULL: none */
+	struct template_code *path;
+	struct template_code
+		*body; /* NULL: the event's value is sent; an empty one sends nothing */
 	struct rule_pairs query;
 	struct rule_pairs headers;
 	const char *content_type;  /* "": the event's own */
@@ -61,7 +62,7 @@ void rules_compile(struct rules *rules, struct buf *faults, struct buf *warnings
 /* Hands out each template of a rule: NULL behind the last. Some may be NULL before it; see count.
  */
 size_t rule_template_count(const struct rule_code *code);
-const struct template *rule_template(const struct rule_code *code, size_t at);
+const struct template_code *rule_template(const struct rule_code *code, size_t at);
 
 /* Fills the draft. False: no key can be made, and the text says why. */
 MUST_USE bool draft_make(struct draft *draft, const struct rule *rule,

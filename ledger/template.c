@@ -15,7 +15,7 @@
 	"${sha256:/a,/b}"
 
 struct compiler {
-	struct template *template;
+	struct template_code *template;
 	struct json_paths *pointers;
 	struct err *err;
 	const char *text;
@@ -104,7 +104,7 @@ static bool literal_add(struct compiler *compiler, char c)
 	return true;
 }
 
-static struct template_part *part_add(struct template *template, enum template_source source)
+static struct template_part *part_add(struct template_code *template, enum template_source source)
 {
 	template->parts =
 		mem_grow(template->parts, template->part_count + 1, sizeof(*template->parts));
@@ -126,7 +126,7 @@ static void literal_end(struct compiler *compiler)
 
 static bool pointer_add(struct compiler *compiler, const char *pointer)
 {
-	struct template *template = compiler->template;
+	struct template_code *template = compiler->template;
 	size_t index;
 
 	if (!json_paths_add(compiler->pointers, pointer, compiler->err, &index))
@@ -230,8 +230,6 @@ static bool fallback_check(struct compiler *compiler, const struct template_part
 
 	if (part->source == SOURCE_SHA256 || part->source == SOURCE_SECRET)
 		ok = fail(compiler, "this place takes no default");
-	else if (!utf8_valid(part->fallback, strlen(part->fallback)))
-		ok = fail(compiler, "the default is not UTF-8");
 	else if ((context == TEMPLATE_HEADER || context == TEMPLATE_KEY ||
 		  context == TEMPLATE_TENANT) &&
 		 !header_value_valid(part->fallback, strlen(part->fallback)))
@@ -255,7 +253,7 @@ static bool compile_inside(struct compiler *compiler, char *name)
 /* The place "${...}" of that length. */
 static bool compile_place(struct compiler *compiler, const char *place, size_t length)
 {
-	struct template *template = compiler->template;
+	struct template_code *template = compiler->template;
 	char *name = mem_text_n(place + 2, length - 3);
 	char *fallback = strchr(name, '|');
 
@@ -331,7 +329,7 @@ static bool compile_all(struct compiler *compiler)
 }
 
 bool template_compile(const char *text, enum template_context context, struct json_paths *pointers,
-		      struct err *err, struct template **template_r)
+		      struct err *err, struct template_code **template_r)
 {
 	struct compiler compiler = {
 		.template = mem_zero(sizeof(*compiler.template)),
@@ -350,7 +348,7 @@ bool template_compile(const char *text, enum template_context context, struct js
 	return ok;
 }
 
-void template_free(struct template *template)
+void template_free(struct template_code *template)
 {
 	if (!template)
 		return;
@@ -366,7 +364,7 @@ void template_free(struct template *template)
 	free(template);
 }
 
-bool template_uses(const struct template *template, enum template_source source)
+bool template_uses(const struct template_code *template, enum template_source source)
 {
 	for (size_t i = 0; i < template->part_count; i++)
 		if (template->parts[i].source == source)
@@ -374,7 +372,7 @@ bool template_uses(const struct template *template, enum template_source source)
 	return false;
 }
 
-bool template_has_default(const struct template *template)
+bool template_has_default(const struct template_code *template)
 {
 	for (size_t i = 0; i < template->part_count; i++)
 		if (template->parts[i].fallback)
@@ -382,7 +380,7 @@ bool template_has_default(const struct template *template)
 	return false;
 }
 
-void template_sample(const struct template *template, struct buf *out)
+void template_sample(const struct template_code *template, struct buf *out)
 {
 	for (size_t i = 0; i < template->part_count; i++) {
 		const struct template_part *part = &template->parts[i];
@@ -394,7 +392,7 @@ void template_sample(const struct template *template, struct buf *out)
 	}
 }
 
-const char *template_pointer(const struct template *template, size_t at, size_t *index_r)
+const char *template_pointer(const struct template_code *template, size_t at, size_t *index_r)
 {
 	if (at >= template->pointer_count)
 		return NULL;

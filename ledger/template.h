@@ -41,7 +41,7 @@ enum template_source {
 	SOURCE_SECRET,
 };
 
-struct template;
+struct template_code;
 
 struct template_input {
 	const struct event *event;
@@ -52,21 +52,21 @@ struct template_input {
 /* Pointers are added to `pointers`. The error names the position, what is wrong and the remedy. */
 MUST_USE bool template_compile(const char *text, enum template_context context,
 			       struct json_paths *pointers, struct err *err,
-			       struct template **template_r);
-void template_free(struct template *template); /* NULL is fine */
+			       struct template_code **template_r);
+void template_free(struct template_code *template); /* NULL is fine */
 
 /* Appends to `out`, which is as before on failure. The error names the place, never its value. */
-MUST_USE bool template_render(const struct template *template, const struct template_input *input,
-			      struct err *err, struct buf *out);
+MUST_USE bool template_render(const struct template_code *template,
+			      const struct template_input *input, struct err *err, struct buf *out);
 
-bool template_uses(const struct template *template, enum template_source source);
-bool template_has_default(const struct template *template);
+bool template_uses(const struct template_code *template, enum template_source source);
+bool template_has_default(const struct template_code *template);
 /* Appends the template with a harmless value in each place. */
-void template_sample(const struct template *template, struct buf *out);
+void template_sample(const struct template_code *template, struct buf *out);
 /* The pointers of a template, one by one: NULL behind the last. */
-const char *template_pointer(const struct template *template, size_t at, size_t *index_r);
+const char *template_pointer(const struct template_code *template, size_t at, size_t *index_r);
 /* The first place whose value holds a NUL, CR or LF ("${/a}"), or NULL. */
-const char *template_line_break(const struct template *template,
+const char *template_line_break(const struct template_code *template,
 				const struct template_input *input);
 
 #endif

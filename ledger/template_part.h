@@ -20,8 +20,7 @@ struct template_pointer {
 	size_t index;
 };
 
-struct template
-{
+struct template_code {
 	enum template_context context;
 	struct template_part *parts;
 	size_t part_count;

@@ -21,7 +21,8 @@ static struct json_value header_value(const struct event *event, const char *nam
 }
 
 /* What the event holds for a place other than a digest. */
-static struct json_value lookup(const struct template *template, const struct template_part *part,
+static struct json_value lookup(const struct template_code *template,
+				const struct template_part *part,
 				const struct template_input *input)
 {
 	const struct event *event = input->event;
@@ -107,7 +108,7 @@ static bool put_header(const struct template_part *part, const struct json_value
 	return true;
 }
 
-static bool put(const struct template *template, const struct template_part *part,
+static bool put(const struct template_code *template, const struct template_part *part,
 		const struct json_value *value, struct err *err, struct buf *out)
 {
 	if (value->type == JSON_CONTAINER && template->context != TEMPLATE_JSON)
@@ -139,7 +140,7 @@ static bool put(const struct template *template, const struct template_part *par
 
 /* --- parts --- */
 
-static bool put_fallback(const struct template *template, const struct template_part *part,
+static bool put_fallback(const struct template_code *template, const struct template_part *part,
 			 struct err *err, struct buf *out)
 {
 	struct json_value value = text_value(part->fallback, strlen(part->fallback));
@@ -152,7 +153,7 @@ static bool put_fallback(const struct template *template, const struct template_
 }
 
 /* The values, each with its length before it: "ab" and "c" are not "a" and "bc". */
-static bool put_sha256(const struct template *template, const struct template_part *part,
+static bool put_sha256(const struct template_code *template, const struct template_part *part,
 		       const struct template_input *input, struct err *err, struct buf *out)
 {
 	struct buf bytes BUF_AUTO = { 0 };
@@ -176,7 +177,7 @@ static bool put_sha256(const struct template *template, const struct template_pa
 	return put(template, part, &digest, err, out);
 }
 
-static bool put_part(const struct template *template, const struct template_part *part,
+static bool put_part(const struct template_code *template, const struct template_part *part,
 		     const struct template_input *input, struct err *err, struct buf *out)
 {
 	if (part->source == SOURCE_SHA256)
@@ -193,7 +194,7 @@ static bool put_part(const struct template *template, const struct template_part
 	return fail(part, err, nothing_text(&value));
 }
 
-bool template_render(const struct template *template, const struct template_input *input,
+bool template_render(const struct template_code *template, const struct template_input *input,
 		     struct err *err, struct buf *out)
 {
 	size_t before = out->length;
@@ -209,7 +210,8 @@ bool template_render(const struct template *template, const struct template_inpu
 	return true;
 }
 
-const char *template_line_break(const struct template *template, const struct template_input *input)
+const char *template_line_break(const struct template_code *template,
+				const struct template_input *input)
 {
 	for (size_t i = 0; i < template->part_count; i++) {
 		const struct template_part *part = &template->parts[i];

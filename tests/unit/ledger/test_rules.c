@@ -336,6 +336,21 @@ static char *large_value(const char *begin, size_t count, const char *end)
 	return buf_take(&text);
 }
 
+static void an_empty_key_is_poison(void **state)
+{
+	(void)state;
+	struct world world;
+	static struct applied applied;
+	struct event_source source = placed("{\"a\":\"\"}");
+
+	assert_true(load(&world, PAYMENTS, "",
+			 "{ name = \"e\"; " ON "target = \"payments\"; key = \"${/a}\"; }"));
+	assert_int_equal(apply(&world, &source, &applied), RULES_POISON);
+	assert_string_equal(applied.why.text, "effect \"e\": key: is empty");
+	assert_int_equal(applied.count, 0);
+	unload(&world);
+}
+
 static void sizes_are_capped(void **state)
 {
 	(void)state;
@@ -384,7 +399,8 @@ static void the_value_passes_byte_for_byte(void **state)
 	(void)state;
 	static const char forward[] =
 		"{ name = \"forward\"; " ON "target = \"payments\"; key = \"${header:op}\"; }";
-	static const struct {
+	static char long_type[RULES_HEADER_MAX];
+	const struct {
 		const char *value;
 		size_t length;
 		struct event_header type;
@@ -400,11 +416,13 @@ static void the_value_passes_byte_for_byte(void **state)
 		{ "x", 1, HEADER("content-type", ""), "Content-Type: application/json\n" },
 		{ "x", 1, HEADER("content-type", "a/b\r\nX-Evil: 1"), NULL },
 		{ "x", 1, HEADER("content-type", "a/b\0"), NULL },
+		{ "x", 1, { "content-type", long_type, sizeof(long_type) }, NULL },
 		{ "x", 1, HEADER("content-type", "a/b\x1b[2J"), NULL },
 	};
 	struct world world;
 	static struct applied applied;
 
+	memset(long_type, 'x', sizeof(long_type));
 	if (!load(&world, "{ name = \"payments\"; url = \"http://h\"; profile = \"stripe-v1\"; }",
 		  "", forward))
 		fail_msg("%s", world.faults.data);
@@ -425,7 +443,10 @@ static void the_value_passes_byte_for_byte(void **state)
 			assert_string_equal(applied.drafts[0].headers, cases[i].headers);
 			assert_string_equal(applied.drafts[0].url, "http://h/");
 		} else {
-			assert_non_null(strstr(applied.drafts[0].why, "content-type holds CR"));
+			bool tall = cases[i].type.length == sizeof(long_type);
+			assert_non_null(
+				strstr(applied.drafts[0].why, tall ? "content-type is longer than"
+								   : "content-type holds CR"));
 		}
 	}
 	unload(&world);
@@ -903,6 +924,7 @@ int main(void)
 		cmocka_unit_test(a_changed_template_makes_another_request_under_the_same_key),
 		cmocka_unit_test(values_stay_where_they_land),
 		cmocka_unit_test(dead_drafts_still_tell_events_apart),
+		cmocka_unit_test(an_empty_key_is_poison),
 		cmocka_unit_test(sizes_are_capped),
 		cmocka_unit_test(the_value_passes_byte_for_byte),
 		cmocka_unit_test(configured_content_types_choose_the_escaping),

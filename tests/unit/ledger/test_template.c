@@ -65,7 +65,7 @@ static bool render(const char *text, enum template_context context, const struct
 	struct json_paths *paths = json_paths_new();
 	struct json_value values[16] = { 0 };
 	struct buf storage BUF_AUTO = { 0 };
-	struct template *template = NULL;
+	struct template_code *template = NULL;
 
 	if (!template_compile(text, context, paths, err, &template))
 		fail_msg("%s: %s", text, err->text);
@@ -253,6 +253,7 @@ static const struct render_case refused_cases[] = {
 	{ TEMPLATE_TEXT, "${header:a\nb}", "a header needs its name" },
 	{ TEMPLATE_TEXT, "${sha256:}", "sha256 takes JSON pointers" },
 	{ TEMPLATE_TEXT, "${sha256:/a,}", "sha256 takes JSON pointers" },
+	{ TEMPLATE_TEXT, "${sha256:/a,/~}", "'~' is written '~0'" },
 	{ TEMPLATE_TEXT, "${sha256:/a,b}", "sha256 takes JSON pointers" },
 	{ TEMPLATE_TEXT, "${sha256:/a|x}", "this place takes no default" },
 	{ TEMPLATE_TEXT, "x${/a~2}", "at character 2: in the pointer, '~' is written '~0'" },
@@ -300,7 +301,7 @@ static void refused_when_compiled(void **state)
 	for (size_t i = 0; i < LENGTH(refused_cases); i++) {
 		const struct render_case *c = &refused_cases[i];
 		struct json_paths *paths = json_paths_new();
-		struct template *template = NULL;
+		struct template_code *template = NULL;
 		struct err err = { "" };
 		if (template_compile(c->text, c->context, paths, &err, &template))
 			fail_msg("%s was compiled", c->text);
@@ -315,7 +316,7 @@ static void pointers_are_shared_and_listed(void **state)
 {
 	(void)state;
 	struct json_paths *paths = json_paths_new();
-	struct template *first = NULL, *second = NULL;
+	struct template_code *first = NULL, *second = NULL;
 	size_t index = 42;
 
 	assert_true(template_compile("${/a} ${sha256:/b,/a} ${topic}", TEMPLATE_TEXT, paths, NULL,
@@ -359,7 +360,7 @@ static void line_breaks_are_found(void **state)
 		struct json_paths *paths = json_paths_new();
 		struct json_value values[8] = { 0 };
 		struct buf storage BUF_AUTO = { 0 };
-		struct template *template = NULL;
+		struct template_code *template = NULL;
 		assert_true(template_compile(cases[i].text, TEMPLATE_KEY, paths, NULL, &template));
 		assert_true(
 			json_read(paths, document, sizeof(document) - 1, NULL, &storage, values));
@@ -393,7 +394,7 @@ static void any_bytes_are_survived(void **state)
 					 : context == TEMPLATE_JSON ? 3
 								    : 0];
 		struct json_paths *paths = json_paths_new();
-		struct template *template = NULL;
+		struct template_code *template = NULL;
 		struct template_input input = { .event = &event };
 		struct buf out BUF_AUTO = { 0 }, storage BUF_AUTO = { 0 };
 		assert_true(template_compile(text, (enum template_context)context, paths, NULL,
