@@ -25,6 +25,10 @@ CPPFLAGS += -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -Iinclude -I$(BUILD) $(shell pkg-c
 CFLAGS   += -std=gnu17 -g $(WARN) $(OPT) -fstack-protector-strong
 LDLIBS   += $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
 
+# V=1 shows the commands
+Q        = $(if $(V),,@)
+say      = $(if $(V),,@echo '  $(1)')
+
 PROGRAMS = $(BUILD)/counterfoil-relay $(BUILD)/counterfoil-ledger $(BUILD)/counterfoil
 PARTS    = common relay ledger tui
 
@@ -61,25 +65,27 @@ deps:
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,cc   $<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 define part_library
 $(call library,$(1)): $(call objects,$(filter-out $(1)/main.c,$(call sources,$(1))))
 	@rm -f $$@
-	$(AR) rcs $$@ $$^
+	$$(Q)$(AR) rcs $$@ $$^
 endef
 $(foreach part,$(PARTS),$(eval $(call part_library,$(part))))
 
 # The migrations travel inside the console.
 $(BUILD)/migrations.h: $(MIGRATIONS) tests/tools/embed-migrations
 	@mkdir -p $(@D)
-	tests/tools/embed-migrations $(MIGRATIONS) >$@
+	$(Q)tests/tools/embed-migrations $(MIGRATIONS) >$@
 $(call objects,$(call sources,tui)): | $(BUILD)/migrations.h
 $(BUILD)/obj/tui/migrate.o: $(BUILD)/migrations.h
 
 define program
 $(BUILD)/$(1): $(BUILD)/obj/$(2)/main.o $(call library,$(2)) $(call library,common)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $$^ $(LDLIBS)
+	$$(call say,link $$@)
+	$$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $$^ $(LDLIBS)
 endef
 $(eval $(call program,counterfoil-relay,relay))
 $(eval $(call program,counterfoil-ledger,ledger))
@@ -89,14 +95,16 @@ $(eval $(call program,counterfoil,tui))
 define unit_part
 $(BUILD)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(call library,$(1)) $(call library,common)
 	@mkdir -p $$(@D)
-	$(CC) $(CPPFLAGS) -I$(1) -Itests/unit $(CFLAGS) $(LDFLAGS) -MMD -MP -o $$@ $$< $(call library,$(1)) \
+	$$(call say,test $$<)
+	$$(Q)$(CC) $(CPPFLAGS) -I$(1) -Itests/unit $(CFLAGS) $(LDFLAGS) -MMD -MP -o $$@ $$< $(call library,$(1)) \
 		$(call library,common) $(LDLIBS) -lcmocka
 endef
 $(foreach part,$(PARTS),$(eval $(call unit_part,$(part))))
 
 $(BUILD)/tests/tools/%: tests/tools/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LDLIBS)
+	$(call say,tool $<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LDLIBS)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
