@@ -432,6 +432,45 @@ static void a_missing_database_is_said_once(void **state)
 	psql("DROP DATABASE shop WITH (FORCE)");
 }
 
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+		abort();
+}
+
+/* Before the server starts. */
+static void ask_guarded_for_its_password(void)
+{
+	char path[100];
+	snprintf(path, sizeof(path), "%s/data/pg_hba.conf", server.home);
+	write_file(path, "local all guarded scram-sha-256\nlocal all all trust\n");
+}
+
+static void the_password_comes_from_its_file(void **state)
+{
+	(void)state;
+	char conninfo[200], secret[] = "/tmp/counterfoil-secret.XXXXXX";
+	psql("CREATE ROLE guarded LOGIN PASSWORD 'it''s \\ long'");
+	snprintf(conninfo, sizeof(conninfo), "%s user=guarded", server.conninfo);
+	struct pg_settings settings = usual();
+	settings.conninfo = conninfo;
+	settings.password_file = secret;
+	close(mkstemp(secret));
+	unlink(secret);
+	struct client *client = client_new(&settings);
+	run_until(client, &client->downs, 1);
+	assert_non_null(strstr(client->reason, "password_file: "));
+	write_file(secret, "wrong\n");
+	run_until(client, &client->downs, 2);
+	assert_non_null(strstr(client->reason, "password authentication failed"));
+	assert_null(strstr(client->reason, "wrong"));
+	write_file(secret, "it's \\ long\nsecond line\n");
+	run_until(client, &client->ups, 1); /* the file is read at each attempt */
+	client_free(client);
+	unlink(secret);
+}
+
 static void a_reset_is_carried_out_by_the_loop(void **state)
 {
 	(void)state;
@@ -674,6 +713,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_stops_and_starts),
 		cmocka_unit_test(a_read_only_server_is_left),
 		cmocka_unit_test(a_missing_database_is_said_once),
+		cmocka_unit_test(the_password_comes_from_its_file),
 		cmocka_unit_test(a_reset_is_carried_out_by_the_loop),
 		cmocka_unit_test(a_callback_may_reset),
 		cmocka_unit_test(freeing_answers_what_waits),
@@ -684,6 +724,7 @@ int main(void)
 	};
 	if (!pg_server_make(&server))
 		return pg_server_skip();
+	ask_guarded_for_its_password();
 	pg_server_start(&server);
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	pg_server_remove(&server);
