@@ -60,38 +60,17 @@ static void finish(struct move *move)
 	move->step.due_at = move->now;
 }
 
-/* Too late for a resend: the provider may have forgotten the key before it arrives. */
+/* Too late for a resend: the provider may have forgotten the key before it arrives. With every send
+ * accounted for it is never too late, for there is nothing that could happen twice. */
 static bool window_closing(const struct move *move, usec_t at)
 {
 	const usec_t until = move->life->window_until;
 	return until != USEC_NEVER && at > until - move->policy->margin;
 }
 
-/* The window belongs to sends that left; a first attempt that left nothing takes its window along.
- */
-static bool never_sent(const struct move *move)
-{
-	const struct life *life = move->life;
-	return move->step.unsent && life->attempts == 0 && life->throttled == 0 &&
-	       life->stalled == 0;
-}
-
-/* With every send accounted for, the end of the window is waited out, and the margin again, for the
- * provider saw the key later than we sent it: after that the key is as good as new. */
-static usec_t past_window(const struct move *move, usec_t at)
-{
-	if (never_sent(move) || !window_closing(move, at))
-		return at;
-	return max_usec(at, add(move->life->window_until, move->policy->margin));
-}
-
 static void wait_until(struct move *move, enum effect_state state, usec_t at)
 {
-	if (unknown_after(move) == 0)
-		at = past_window(move, at);
-	else if (window_closing(move, at))
-		return finish(move);
-	if (at >= move->life->not_after)
+	if (at >= move->life->not_after || (unknown_after(move) > 0 && window_closing(move, at)))
 		return finish(move);
 	move->step.state = state;
 	move->step.due_at = at;

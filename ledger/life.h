@@ -7,9 +7,11 @@
  *
  * dead means certainly not applied: no step leads there while a send is unaccounted for.
  *
- * The claim holds up its end: while unknown_sends > 0 it takes no key later than window_until less
- * the margin, and it begins a new window (first_sent_at, window_until) only when unknown_sends = 0
- * and the old window is over. */
+ * The claim holds up its end. While unknown_sends > 0 it takes no key later than window_until less
+ * the margin. With unknown_sends = 0 it may take one at any time, but it begins a new window
+ * (first_sent_at, window_until) only after a whole window and the margin in which nothing was sent
+ * (state_since tells): the provider may have a record of the key that any earlier send began, and
+ * would forget it in the middle of a window that began while it stood. */
 #ifndef LEDGER_LIFE_H
 #define LEDGER_LIFE_H
 
