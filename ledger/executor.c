@@ -286,7 +286,7 @@ static void on_doubtful(void *arg, const PGresult *result, const struct pg_error
 static void look_up_doubtful(struct executor *executor)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
-	struct pg_array ids PG_ARRAY_AUTO;
+	struct pg_array ids PG_ARRAY_AUTO = { 0 };
 	if (!executor->doubt.owner || executor->doubt.asking)
 		return;
 	executor->doubt.asking = true;
@@ -309,7 +309,7 @@ static void on_up(void *arg)
 static void on_down(void *arg, const char *reason)
 {
 	struct executor *executor = arg;
-	log_warn(executor->log, "database lost", LOG_TEXT("connection", "claims"),
+	log_warn(executor->log, "database away", LOG_TEXT("part", "claims"),
 		 LOG_TEXT("reason", reason));
 }
 

@@ -171,7 +171,7 @@ static void on_up(void *arg)
 static void on_down(void *arg, const char *reason)
 {
 	struct instance *instance = arg;
-	log_warn(instance->log, "database lost", LOG_TEXT("connection", "lease"),
+	log_warn(instance->log, "database away", LOG_TEXT("part", "lease"),
 		 LOG_TEXT("reason", reason));
 }
 

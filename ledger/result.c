@@ -385,7 +385,7 @@ static void on_up(void *arg)
 static void on_down(void *arg, const char *reason)
 {
 	struct results *results = arg;
-	log_warn(results->log, "database lost", LOG_TEXT("connection", "results"),
+	log_warn(results->log, "database away", LOG_TEXT("part", "results"),
 		 LOG_TEXT("reason", reason), LOG_INT("unwritten", results->count));
 }
 

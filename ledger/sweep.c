@@ -135,13 +135,15 @@ static void write_page(struct sweep *sweep);
 static void narrow(struct sweep *sweep, const struct pg_error *error)
 {
 	const struct swept *swept = &sweep->page.items[sweep->at];
+	uint64_t held;
 	if (sweep->span > 1) {
 		sweep->span = 1;
 	} else if (sweep->letters && swept->has_letter) {
 		sweep->letters = false;
 	} else {
-		log_error(sweep->log, "key cannot be moved", LOG_INT("key", swept->key.id),
-			  LOG_TEXT("error", error->text));
+		if (log_limit_pass(&sweep->limit, usec_boot(), SAY_EVERY, &held))
+			log_error(sweep->log, "key cannot be moved", LOG_INT("key", swept->key.id),
+				  LOG_TEXT("error", error->text), LOG_INT("held_back", held));
 		sweep->at++;
 		sweep->letters = true;
 	}
@@ -251,7 +253,7 @@ static void on_expired(void *arg, const PGresult *result, const struct pg_error 
 
 static void add_margins(struct sweep *sweep, struct pg_params *params)
 {
-	struct pg_array names PG_ARRAY_AUTO, margins PG_ARRAY_AUTO;
+	struct pg_array names PG_ARRAY_AUTO = { 0 }, margins PG_ARRAY_AUTO = { 0 };
 	pg_array_init(&names, PG_TEXT);
 	pg_array_init(&margins, PG_INTERVAL);
 	for (size_t i = 0; i < rules_target_count(sweep->rules); i++) {
@@ -369,7 +371,7 @@ static void on_up(void *arg)
 static void on_down(void *arg, const char *reason)
 {
 	struct sweep *sweep = arg;
-	log_warn(sweep->log, "database lost", LOG_TEXT("connection", "sweep"),
+	log_warn(sweep->log, "database away", LOG_TEXT("part", "sweep"),
 		 LOG_TEXT("reason", reason));
 }
 
