@@ -115,8 +115,10 @@ void log_write(struct log *log, enum log_level level, const char *message,
 	};
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
 		add_field(log, &body, &first[i]);
-	for (const struct log_field *field = fields; field->name; field++)
-		add_field(log, &body, field);
+	for (const struct log_field *field = fields; field->name; field++) {
+		if (*field->name)
+			add_field(log, &body, field);
+	}
 	if (log->format == LOG_JSON)
 		buf_add_char(&body, '}');
 	buf_add_char(&body, '\n');

@@ -16,7 +16,7 @@ enum log_format { LOG_LOGFMT, LOG_JSON };
 struct log; /* opaque; one a program, passed to whoever reports */
 
 struct log_field {
-	const char *name; /* a literal; NULL ends the list */
+	const char *name; /* a literal; "" is skipped, NULL ends the list */
 	const char *text; /* NULL: `number` is the value */
 	int64_t number;
 };
@@ -28,6 +28,11 @@ bool log_enabled(const struct log *log, enum log_level level);
 void log_write(struct log *log, enum log_level level, const char *message,
 	       const struct log_field *fields);
 
+static inline const char *log_text(const char *text)
+{
+	return text ? text : "";
+}
+
 /* log_info(log, "lease taken", LOG_TEXT("owner", owner), LOG_INT("token", token)) */
 #define LOG_TEXT(name_, text_)                                                                     \
 	{                                                                                          \
@@ -37,10 +42,11 @@ void log_write(struct log *log, enum log_level level, const char *message,
 	{                                                                                          \
 		.name = (name_), .number = (int64_t)(number_)                                      \
 	}
+/* The first, empty one is there for the comma behind it, which goes when no field follows. */
 #define LOG_FIELDS(...)                                                                            \
 	(const struct log_field[])                                                                 \
 	{                                                                                          \
-		__VA_ARGS__ __VA_OPT__(, )                                                         \
+		{ .name = "" }, ##__VA_ARGS__,                                                     \
 		{                                                                                  \
 			.name = NULL                                                               \
 		}                                                                                  \
