@@ -36,7 +36,7 @@ static inline const char *log_text(const char *text)
 /* log_info(log, "lease taken", LOG_TEXT("owner", owner), LOG_INT("token", token)) */
 #define LOG_TEXT(name_, text_)                                                                     \
 	{                                                                                          \
-		.name = (name_), .text = (text_) ? (text_) : ""                                    \
+		.name = (name_), .text = log_text(text_)                                           \
 	}
 #define LOG_INT(name_, number_)                                                                    \
 	{                                                                                          \
