@@ -152,6 +152,9 @@ struct kafka_wakeup *kafka_wakeup_new(struct loop *loop, rd_kafka_queue_t *queue
 	wakeup->watch = loop_fd_new(loop, wakeup->fd, on_wakeup, wakeup);
 	loop_fd_want(wakeup->watch, true, false);
 	rd_kafka_queue_io_event_enable(queue, wakeup->fd, &one, sizeof(one));
+	/* what came before that is not told: the first wake-up is our own */
+	if (write(wakeup->fd, &one, sizeof(one)) < 0)
+		abort();
 	return wakeup;
 }
 

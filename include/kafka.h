@@ -28,13 +28,13 @@ void kafka_conf_set_owner(rd_kafka_conf_t *conf, void *owner);
 MUST_USE bool kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,
 			     struct err *err);
 
-/* Calls fn on the loop whenever the queue goes from empty to not empty: drain it to NULL each time.
- * (A timer should poll as well: the wake-up is written only for an empty queue.) The queue is
- * borrowed: it is destroyed after the wake-up. */
+/* Calls fn on the loop whenever the queue goes from empty to not empty, and once at the beginning
+ * for what is there already: drain it to NULL each time. (A timer should poll as well: the wake-up
+ * is written only for an empty queue.) The queue is borrowed: it is destroyed after the wake-up. */
 struct kafka_wakeup;
 struct kafka_wakeup *kafka_wakeup_new(struct loop *loop, rd_kafka_queue_t *queue, loop_fn *fn,
 				      void *arg);
-void kafka_wakeup_free(
-	struct kafka_wakeup *wakeup); /* before the client is destroyed; NULL is fine */
+/* Before the client is destroyed; NULL is fine. */
+void kafka_wakeup_free(struct kafka_wakeup *wakeup);
 
 #endif
