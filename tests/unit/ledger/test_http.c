@@ -200,13 +200,13 @@ static void faults_after_sending(void **state)
 			const int accepted = world->server->accepted;
 			post(world, rows[i].path, 30 * USEC_SEC, &told);
 			const char *expected = reused ? rows[i].reused : rows[i].fresh;
-			if (told.end != TRANSFER_CUT || strcmp(told.transport, expected))
+			if (told.end != TRANSFER_CUT || strcmp(told.transport, expected) != 0)
 				fail_msg("%s, reused %d: end %d, %s (%d, %s)", rows[i].path, reused,
 					 told.end, told.transport, told.curl_code, told.error);
 			assert_int_equal(told.status, 0);
 			assert_true(strlen(told.error) > 0);
 			assert_int_equal(world->server->requests, before + 1);
-			if (reused && strcmp(rows[i].reused, "resend blocked"))
+			if (reused && strcmp(rows[i].reused, "resend blocked") != 0)
 				assert_int_equal(world->server->accepted, accepted);
 		}
 	}
@@ -526,7 +526,7 @@ static void broken_requests_are_not_sent(void **state)
 		request.url = urls[i];
 		one(world, &request, &told);
 		assert_int_equal(told.end, TRANSFER_NOT_SENT);
-		if (strcmp(told.transport, "url"))
+		if (strcmp(told.transport, "url") != 0)
 			fail_msg("%s: %s (%s)", urls[i], told.transport, told.error);
 	}
 	assert_int_equal(world->server->requests, 0);
@@ -624,8 +624,11 @@ static pid_t tls_server(const char *directory, int *port_r)
 	FILE *out = fdopen(pipes[0], "r");
 	char line[256];
 	*port_r = 0;
-	while (!*port_r && fgets(line, sizeof(line), out))
-		(void)sscanf(line, "ACCEPT 127.0.0.1:%d", port_r);
+	static const char accepts[] = "ACCEPT 127.0.0.1:";
+	while (!*port_r && fgets(line, sizeof(line), out)) {
+		if (!strncmp(line, accepts, strlen(accepts)))
+			*port_r = (int)strtol(line + strlen(accepts), NULL, 10);
+	}
 	fclose(out);
 	return pid;
 }
@@ -636,7 +639,7 @@ static void a_certificate_is_checked(void **state)
 	char directory[] = "/tmp/test_http.XXXXXX";
 	char url[256], file[256], command[256];
 	struct told told = { 0 };
-	int port;
+	int port = 0;
 	assert_non_null(mkdtemp(directory));
 	const pid_t pid = tls_server(directory, &port);
 	if (!pid)

@@ -96,8 +96,8 @@ static void statuses_have_their_outcome(void **state)
 				judge(&profile, "POST", EFFECT_IDEMPOTENT, rows[i].status, false);
 			if (verdict.outcome != rows[i].outcome ||
 			    verdict.settles_key != rows[i].settles[stores] ||
-			    strcmp(verdict.error_class, rows[i].error_class) || verdict.unsent ||
-			    verdict.replayed)
+			    strcmp(verdict.error_class, rows[i].error_class) != 0 ||
+			    verdict.unsent || verdict.replayed)
 				fail_msg("%d, stores %d: %s, settles %d, %s", rows[i].status,
 					 stores, outcome_name(verdict.outcome), verdict.settles_key,
 					 verdict.error_class);
