@@ -102,7 +102,7 @@ class Demo:
             target={"concurrency": 40},
             settings={"general": {"environment": "demo"}, "relay": {"lease": LEASE},
                       "ledger": {"lease": LEASE}},
-            provider={"think": [0.01, 0.3]})
+            provider={"think": [0.02, 0.6]})
 
     def _close_postgres(self, postgres: Postgres) -> None:
         postgres.stop("immediate")

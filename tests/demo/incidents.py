@@ -100,8 +100,9 @@ class Incidents:
         before, since = self._lost_lease
         owner = self._lease_owner()
         if owner and owner != before:
-            self._notes.append(f"{owner.split('/')[0]} took over in "
-                               f"{time.monotonic() - since:.1f} s")
+            name = owner.split("/")[0]
+            what = "was back" if before.startswith(f"{name}/") else "took over"
+            self._notes.append(f"{name} {what} in {time.monotonic() - since:.1f} s")
             self._lost_lease = None
 
     # --- what happens -----------------------------------------------------------------------------

@@ -18,6 +18,7 @@ ROLLED_BACK = 0.03     # orders that are given up before their commit, beside th
 SLOW = 0.05            # transactions that stay open for a while
 SLOW_SECONDS = (0.2, 2.0)
 RETRY_SECONDS = 0.1
+SERVER_GONE = ("08", "57")   # classes of SQLSTATE
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,9 @@ class _Worker:
             self.connection = self.traffic.world.connect()
 
     def _lost(self, error: psycopg2.Error) -> None:
-        """A connection that broke or could not be made is nothing; any other error is one."""
-        if self.connection is not None and not self.connection.closed:
+        """A server that stops, and a connection that broke or could not be made, are nothing; any
+        other answer of the server is a fault."""
+        if error.pgcode and not error.pgcode.startswith(SERVER_GONE):
             raise error
         self.disconnect()
 

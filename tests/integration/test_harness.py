@@ -15,6 +15,7 @@ from tests.tools.broker import Broker, Follower
 from tests.tools.libconfig import merge, settings
 from tests.tools.postgres import Postgres
 from tests.tools.provider import Provider
+from tests.tools.world import World
 
 NOT_LEADER = 6        # Kafka's error code
 PRODUCE = 0           # and API key
@@ -390,3 +391,16 @@ def test_an_error_line_is_a_complaint(tmp_path: Path):
     assert len(program.complaints()) == 2
     program.allow_errors("cannot.*code=7")
     assert len(program.complaints()) == 1
+
+
+# --- all together ---------------------------------------------------------------------------------
+
+def test_a_world_from_orders_to_charges_and_again(world: World):
+    world.start(relays=1, ledgers=2)
+    world.place(world.orders(100))
+    world.wait_drained()
+    assert (world.lost(), world.duplicated()) == ([], {})
+    assert world.states() == {"completed": 100}
+    world.run_twice()
+    for program in world.programs:
+        program.stop()

@@ -52,6 +52,8 @@ def _message(raw: object) -> Message:
 class Client:
     """Producing and reading, through the bootstrap address alone."""
 
+    group_properties: Sequence[tuple[str, str]] = ()   # for the consumers of a group on this Kafka
+
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._producer: Producer | None = None
@@ -132,6 +134,10 @@ class Client:
 
 class Broker(Client):
     """The mock cluster. It ends with its stdin, so with us."""
+
+    # Every rebalance of the mock lasts a session's time less a second, and a killed member costs
+    # several; but the first one lasts 3 s, which a session must outlive.
+    group_properties = (("session.timeout.ms", "3500"), ("heartbeat.interval.ms", "500"))
 
     def __init__(self, build: str | Path | None = None, brokers: int = 1,
                  partitions: int = 4) -> None:

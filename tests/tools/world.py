@@ -96,6 +96,9 @@ class World:
     def _program(self, program: str, part: str, others: list[Program],
                  settings: dict[str, Any]) -> Program:
         config = libconfig.merge(self.configuration(), {part: settings})
+        if part == "ledger":
+            config["kafka"]["properties"] = [*config["kafka"]["properties"],
+                                             *self.broker.group_properties]
         made = Program(program, f"{part}-{len(others) + 1}", self.directory, config)
         others.append(made)
         return made
