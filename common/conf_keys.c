@@ -13,7 +13,7 @@
 #define KEY_AS(name_, owner_, field_, type_, fallback_, meaning_, ...)                             \
 	{                                                                                          \
 		.name = (name_), .type = (type_), .offset = offsetof(struct owner_, field_),       \
-		.fallback = (fallback_), .meaning = (meaning_)__VA_OPT__(, ) __VA_ARGS__           \
+		.fallback = (fallback_), .meaning = (meaning_), ##__VA_ARGS__                      \
 	}
 #define KEY(owner_, field_, ...) KEY_AS(#field_, owner_, field_, __VA_ARGS__)
 #define RANGE(low_, high_)       .low = (low_), .high = (high_)
@@ -257,8 +257,7 @@ static const struct conf_word methods[] = {
 };
 
 static const struct conf_key request_keys[] = {
-	KEY(conf_effect, method, CONF_TEXT, "POST", "HTTP method",
-	    .words = methods),
+	KEY(conf_effect, method, CONF_TEXT, "POST", "HTTP method", .words = methods),
 	KEY(conf_effect, path, CONF_TEXT, "/", "template, appended to the target's url", NOT_EMPTY),
 	KEY(conf_effect, query, CONF_PAIRS, NULL,
 	    "parameters, (\"name\", \"template\") each, escaped as they are appended"),

@@ -30,6 +30,7 @@ struct conf_table;
 struct conf_key {
 	const char *name;
 	enum conf_type type;
+	bool required; /* by the program that uses the section */
 	size_t offset; /* in the struct of the section */
 	/* As it stands in the environment, or in a file between its quotes. NULL: none; a text is
 	 * then "", a list empty, a number 0. */
@@ -39,7 +40,6 @@ struct conf_key {
 	const struct conf_word *words;
 	const char *never; /* the word for USEC_NEVER, or NULL */
 	const struct conf_table *group;
-	bool required; /* by the program that uses the section */
 };
 
 struct conf_table {

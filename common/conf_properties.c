@@ -85,7 +85,9 @@ static bool refuse(const struct parser *parser, const char *why)
 
 static char peek(const struct parser *parser)
 {
-	return parser->at < parser->end ? *parser->at : '\n';
+	if (parser->at == parser->end)
+		return '\n';
+	return *parser->at;
 }
 
 static bool blank(char c)
@@ -131,7 +133,8 @@ static bool unicode_escape(struct parser *parser, struct buf *out)
 {
 	char digits[5] = { 0 };
 	for (int i = 0; i < 4; i++)
-		digits[i] = parser->end - parser->at > i ? parser->at[i] : '\0';
+		if (parser->end - parser->at > i)
+			digits[i] = parser->at[i];
 	if (strspn(digits, "0123456789abcdefABCDEF") != 4)
 		return refuse(parser, "\\u is followed by four hexadecimal digits");
 	unsigned code = (unsigned)strtoul(digits, NULL, 16);
@@ -157,8 +160,12 @@ static bool escape(struct parser *parser, struct buf *out)
 	char c = *parser->at++;
 	if (c == 'u')
 		return unicode_escape(parser, out);
+	if (c == '\0')
+		return refuse(parser, "the file holds a NUL byte");
 	const char *letter = strchr(letters, c);
-	buf_add_char(out, letter ? meant[letter - letters] : c);
+	if (letter)
+		c = meant[letter - letters];
+	buf_add_char(out, c);
 	return true;
 }
 

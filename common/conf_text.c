@@ -54,7 +54,9 @@ static bool looking_at(const struct scan *scan, const char *word)
 /* The character that stands `ahead` of the present one; NUL behind the end. */
 static char peek(const struct scan *scan, ptrdiff_t ahead)
 {
-	return scan->end - scan->at > ahead ? scan->at[ahead] : '\0';
+	if (scan->end - scan->at <= ahead)
+		return '\0';
+	return scan->at[ahead];
 }
 
 static void copy(struct scan *scan)

@@ -295,7 +295,7 @@ bool conf_value_text(const config_setting_t *setting, struct err *err, const cha
 bool conf_value_status(const config_setting_t *setting, struct err *err, char *status)
 {
 	struct conf_key key = { .type = CONF_INT, .low = 100, .high = 599 };
-	int64_t number;
+	int64_t number = 0;
 	bool ok;
 	if (config_setting_type(setting) == CONFIG_TYPE_STRING)
 		ok = parse_int(&key, config_setting_get_string(setting), err, &number);

@@ -26,11 +26,12 @@ static int fixture_leave(void **state)
 {
 	(void)state;
 	DIR *directory = opendir(".");
-	for (struct dirent *entry; directory && (entry = readdir(directory));)
+	if (!directory)
+		return -1;
+	for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory))
 		if (entry->d_name[0] != '.')
 			(void)remove(entry->d_name);
-	if (directory)
-		closedir(directory);
+	closedir(directory);
 	if (chdir(fixture_root) != 0)
 		return -1;
 	return rmdir(fixture_scratch);
@@ -39,7 +40,8 @@ static int fixture_leave(void **state)
 static void fixture_write_n(const char *name, const void *data, size_t length)
 {
 	FILE *file = fopen(name, "w");
-	assert_non_null(file);
+	if (!file)
+		fail_msg("%s cannot be written", name);
 	assert_int_equal(fwrite(data, 1, length, file), length);
 	assert_int_equal(fclose(file), 0);
 }

@@ -369,25 +369,30 @@ static void the_sample_suits_all_programs(void **state)
 	buf_done(&text);
 }
 
+/* The "#" of "#key = value;" and of what is indented behind one; not that of a sentence. */
+static char *disabling_mark(char *line)
+{
+	char *mark = line + strspn(line, " ");
+	size_t blanks = *mark == '#' ? strspn(mark + 1, " ") : 1;
+	return blanks == 1 || mark[1 + blanks] == '\n' ? NULL : mark;
+}
+
 /* Each "#key = ..." line of it, enabled, is a line that loads. */
 static void the_sample_with_every_line_enabled(void **state)
 {
 	(void)state;
 	struct buf text = read_sample();
 	struct buf all = { 0 };
-	for (char *line = text.data, *end; *line; line = end) {
-		end = strchr(line, '\n') + 1;
-		size_t indent = strspn(line, " ");
-		char behind = line[indent] == '#'
-				      ? line[indent + 1 + strspn(line + indent + 1, " ")]
-				      : '\0';
-		bool sentence = line[indent] == '#' && line[indent + 1] == ' ' &&
-				(line[indent + 2] != ' ' || behind == '\0');
-		if (line[indent] == '#' && !sentence)
-			line[indent] = ' ';
+	for (char *line = text.data, *end; line && *line; line = end) {
+		end = strchr(line, '\n');
+		assert_non_null(end);
+		end++;
+		char *mark = disabling_mark(line);
+		if (mark)
+			*mark = ' ';
 		buf_add(&all, line, (size_t)(end - line));
 	}
-	struct conf *conf = load(all.data, CONF_CONSOLE);
+	struct conf *conf = load(buf_text(&all), CONF_CONSOLE);
 	assert_int_equal(conf->profile_count, conf_profiles_shipped() + 1);
 	assert_string_equal(conf_profile_find(conf, "acme-v2")->mismatch.items[0], "422");
 	assert_string_equal(conf->targets[0].ca_file, "/etc/counterfoil/payments-ca.pem");

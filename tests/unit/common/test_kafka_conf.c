@@ -76,6 +76,7 @@ static void properties_that_cannot_be_read(void **state)
 		  "k.properties:1: this \\u character cannot stand here; write it as UTF-8" },
 		{ "a=\\ud83d\\ude00", 0,
 		  "k.properties:1: this \\u character cannot stand here; write it as UTF-8" },
+		{ "a=\\\0", 4, "k.properties:1: the file holds a NUL byte" },
 		{ "a=b\\\n\nc=\0", 9, "k.properties:3: the file holds a NUL byte" },
 	};
 	struct properties properties;
