@@ -212,9 +212,12 @@ static const char **split_lines(struct buf *lines)
 	return list;
 }
 
-static void send(struct attempt *attempt, const struct claim_request *request)
+/* A process that was stopped for longer than its lease must not send when it goes on: libcurl looks
+ * at its timeouts before it sends on a new connection. */
+static void send(struct attempt *attempt, const struct claim_request *request, usec_t until)
 {
 	struct attempts *attempts = attempt->attempts;
+	const usec_t left = until - attempt->started;
 	const struct conf_target *conf = attempt->target->conf;
 	struct buf lines BUF_AUTO = { 0 };
 	add_lines(attempt->target, request, &lines);
@@ -225,7 +228,7 @@ static void send(struct attempt *attempt, const struct claim_request *request)
 		.headers = list,
 		.body = request->body,
 		.body_length = request->body_length,
-		.connect_timeout = conf->connect_timeout,
+		.connect_timeout = conf->connect_timeout < left ? conf->connect_timeout : left,
 		.timeout = conf->timeout,
 		.answer_max = (size_t)attempts->conf->ledger.response_keep,
 		.ca_file = conf->ca_file,
@@ -256,7 +259,7 @@ static struct attempt *attempt_new(struct attempts *attempts, const struct claim
 /* --- the public face --- */
 
 void attempts_start(struct attempts *attempts, const struct claim *claim, struct key *key,
-		    const struct claim_request *request)
+		    const struct claim_request *request, usec_t until)
 {
 	struct attempt *attempt = attempt_new(attempts, claim, key, request);
 	if (!request->method || !request->url || strlen(request->method) > METHOD_MAX) {
@@ -268,7 +271,7 @@ void attempts_start(struct attempts *attempts, const struct claim *claim, struct
 	}
 	memcpy(attempt->method, request->method, strlen(request->method) + 1);
 	add(attempts, attempt);
-	send(attempt, request);
+	send(attempt, request, until);
 }
 
 void attempts_put_back(struct attempts *attempts, const struct claim *claim, struct key *key,

@@ -20,10 +20,10 @@ struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const 
 			      struct results *results, const struct attempts_events *events);
 void attempts_free(struct attempts *attempts); /* takes back what runs */
 
-/* Sends the request; send_before is the moment of the boot clock from which no byte may leave any
- * more. Takes the key. */
+/* Sends the request, or nothing: no connection is waited for beyond `until` of the boot clock,
+ * where the lease ends. Takes the key. */
 void attempts_start(struct attempts *attempts, const struct claim *claim, struct key *key,
-		    const struct claim_request *request);
+		    const struct claim_request *request, usec_t until);
 /* Nothing is sent: the key goes back. Takes the key. */
 void attempts_put_back(struct attempts *attempts, const struct claim *claim, struct key *key,
 		       const struct claim_request *request);

@@ -183,7 +183,7 @@ static void on_key(void *arg, const struct claim *claim, struct key *key,
 	warn_of_stranger(executor, key);
 	if (executor->state == EXECUTOR_RUNNING && lease_covers(executor, now) &&
 	    claim_covers(executor, claim, now) && gate_lets(executor, claim, now))
-		attempts_start(executor->attempts, claim, key, request);
+		attempts_start(executor->attempts, claim, key, request, executor->until);
 	else
 		attempts_put_back(executor->attempts, claim, key, request);
 }
