@@ -188,7 +188,9 @@ static const struct conf_key target_keys[] = {
 	    "value of the Authorization header; ${secret} is the first line of secret_file"),
 	KEY(conf_target, secret_file, CONF_TEXT, "", "file whose first line is the secret"),
 	KEY(conf_target, headers, CONF_PAIRS, NULL,
-	    "headers of every request, (\"name\", \"value\") each"),
+	    "headers of every request, (\"name\", \"value\") each; one of the same name in an "
+	    "effect "
+	    "wins"),
 	KEY(conf_target, connect_timeout, CONF_DURATION, "3s", "to be connected, TLS included",
 	    RANGE(USEC_MS, 10 * USEC_MIN)),
 	KEY(conf_target, timeout, CONF_DURATION, "30s",
@@ -263,7 +265,8 @@ static const struct conf_key request_keys[] = {
 	    "parameters, (\"name\", \"template\") each, escaped as they are appended"),
 	KEY(conf_effect, headers, CONF_PAIRS, NULL, "headers, (\"name\", \"template\") each"),
 	KEY(conf_effect, content_type, CONF_TEXT, "",
-	    "of the body, which decides how values are escaped in it; \"\": the event's own"),
+	    "of the body, which decides how values are escaped in it; \"\": the event's own, or "
+	    "application/json where there is a body"),
 	KEY(conf_effect, body, CONF_TEXT, NULL,
 	    "template; without it the event's payload is sent, byte for byte"),
 };
