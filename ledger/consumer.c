@@ -34,8 +34,7 @@ struct message {
 	struct event_header headers[];
 };
 
-/* --- settings ------------------------------------------------------------------------------------
- */
+/* --- settings --- */
 
 /* Ours whatever the user wrote: the truth is in the database, and an eager group lets go of all
  * that it had before it takes anything. */
@@ -60,7 +59,8 @@ static const struct chosen_setting {
 	{ "queued.max.messages.kbytes", "65536", "8192" },
 	{ "queued.min.messages", "100000", "2000" },
 	{ "fetch.max.bytes", "52428800", "8388608" },
-	{ "session.timeout.ms", "45000", "10000" },
+	{ "session.timeout.ms", "45000", "6000" },
+	{ "heartbeat.interval.ms", "3000", "2000" },
 	{ "topic.metadata.refresh.interval.ms", "300000", "30000" },
 };
 
@@ -85,8 +85,7 @@ static bool add_settings(rd_kafka_conf_t *conf, const char *group, struct err *e
 	return kafka_conf_set(conf, "group.id", group, err);
 }
 
-/* --- rebalances ----------------------------------------------------------------------------------
- */
+/* --- rebalances --- */
 
 /* NULL: gives all up. */
 static bool assign(struct consumer *consumer, const rd_kafka_topic_partition_list_t *list,
@@ -139,8 +138,7 @@ static void rebalance(struct consumer *consumer, rd_kafka_event_t *event)
 	}
 }
 
-/* --- messages ------------------------------------------------------------------------------------
- */
+/* --- messages --- */
 
 static void read_headers(struct message *message, rd_kafka_headers_t *headers, size_t count)
 {
@@ -204,8 +202,7 @@ const struct event_source *message_source(const struct message *message)
 	return &message->source;
 }
 
-/* --- events --------------------------------------------------------------------------------------
- */
+/* --- events --- */
 
 static void complain(struct consumer *consumer, const char *error)
 {
@@ -232,6 +229,11 @@ static struct message *take_event(struct consumer *consumer, rd_kafka_event_t *e
 	case RD_KAFKA_EVENT_REBALANCE:
 		rebalance(consumer, event);
 		break;
+	case RD_KAFKA_EVENT_OFFSET_COMMIT:
+		if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
+			log_debug(consumer->log, "offsets not committed",
+				  LOG_TEXT("error", rd_kafka_event_error_string(event)));
+		break;
 	case RD_KAFKA_EVENT_ERROR:
 		complain(consumer, rd_kafka_event_error_string(event));
 		break;
@@ -256,8 +258,7 @@ struct message *consumer_next(struct consumer *consumer)
 	}
 }
 
-/* --- reading and committing ----------------------------------------------------------------------
- */
+/* --- reading and committing --- */
 
 static rd_kafka_topic_partition_list_t *list_of(const struct partition *partitions, size_t count)
 {
@@ -284,7 +285,8 @@ void consumer_commit(struct consumer *consumer, const struct partition *partitio
 {
 	rd_kafka_topic_partition_list_t *list = list_of(partitions, count);
 
-	(void)rd_kafka_commit(consumer->client, list, 1);
+	/* Answered to our queue: a failure of what is for displays is then no warning. */
+	(void)rd_kafka_commit_queue(consumer->client, list, consumer->queue, NULL, NULL);
 	rd_kafka_topic_partition_list_destroy(list);
 }
 
@@ -298,8 +300,7 @@ int64_t consumer_oldest(const struct consumer *consumer, const struct partition 
 	return low >= 0 ? low : OFFSET_NONE;
 }
 
-/* --- the beginning of a topic --------------------------------------------------------------------
- */
+/* --- the beginning of a topic --- */
 
 /* Blocks for up to ASK_TIMEOUT_MS. */
 static bool count_partitions(struct consumer *consumer, const char *topic, struct err *err,
@@ -410,8 +411,7 @@ bool consumer_start_offsets(struct consumer *consumer, const char *topic, enum c
 	return true;
 }
 
-/* --- its life ------------------------------------------------------------------------------------
- */
+/* --- its life --- */
 
 static bool subscribe(struct consumer *consumer, const char *const *topics, size_t count,
 		      struct err *err)

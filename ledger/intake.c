@@ -84,8 +84,7 @@ static void set_state(struct intake *intake, enum intake_state state)
 	intake->state = state;
 }
 
-/* --- giving up what is in hand -------------------------------------------------------------------
- */
+/* --- giving up what is in hand --- */
 
 static void drop_batch(struct intake *intake)
 {
@@ -132,13 +131,12 @@ static void on_look_again(void *arg)
 	go_on(intake);
 }
 
-static void say_failure(struct intake *intake, const char *message, const char *error)
+static void say_failure(struct intake *intake, enum failure failure, const char *error)
 {
-	report_failure(&intake->report, usec_boot(), message, error);
+	report_failure(&intake->report, usec_boot(), failure, error);
 }
 
-/* --- leaving -------------------------------------------------------------------------------------
- */
+/* --- leaving --- */
 
 static void stopped(struct intake *intake)
 {
@@ -182,8 +180,7 @@ static void say_ready(struct intake *intake)
 	intake->events.ready(intake->events.arg);
 }
 
-/* --- collecting ----------------------------------------------------------------------------------
- */
+/* --- collecting --- */
 
 /* Out of range: it goes on with what there is. */
 static void check_offset(struct intake *intake, struct position *position, int64_t offset)
@@ -284,8 +281,7 @@ static void on_late(void *arg)
 		write_slice(intake);
 }
 
-/* --- recording -----------------------------------------------------------------------------------
- */
+/* --- recording --- */
 
 static size_t slice_end(const struct intake *intake)
 {
@@ -334,7 +330,7 @@ static void refused(struct intake *intake, const char *error)
 	size_t count = slice_end(intake) - intake->done;
 	bool spoilt = intake->batch.messages[intake->done].poison == POISON_DATABASE;
 
-	say_failure(intake, "batch refused", error);
+	say_failure(intake, FAILURE_REFUSED, error);
 	if (intake->stopping || (count == 1 && spoilt)) {
 		back_off(intake);
 		return;
@@ -358,21 +354,20 @@ static void on_recorded(void *arg, enum record_end end, const struct record_coun
 		recorded(intake, counts);
 		break;
 	case RECORD_MOVED:
-		say_failure(intake, "position moved elsewhere", error);
+		say_failure(intake, FAILURE_MOVED, error);
 		back_off(intake);
 		break;
 	case RECORD_CONTENT:
 		refused(intake, error);
 		break;
 	case RECORD_FAILED:
-		say_failure(intake, "batch given up", error);
+		say_failure(intake, FAILURE_GIVEN_UP, error);
 		back_off(intake);
 		break;
 	}
 }
 
-/* --- positions -----------------------------------------------------------------------------------
- */
+/* --- positions --- */
 
 static void located(struct intake *intake)
 {
@@ -380,7 +375,7 @@ static void located(struct intake *intake)
 	struct err err;
 
 	if (!positions_fetch(&intake->positions, intake->consumer, &err)) {
-		say_failure(intake, "positions", err.text);
+		say_failure(intake, FAILURE_NOT_READ, err.text);
 		back_off(intake);
 		return;
 	}
@@ -428,8 +423,7 @@ static void go_on(struct intake *intake)
 		locate(intake);
 }
 
-/* --- the group -----------------------------------------------------------------------------------
- */
+/* --- the group --- */
 
 static void on_assigned(void *arg, const struct partition *partitions, size_t count)
 {
@@ -462,8 +456,7 @@ static void on_revoked(void *arg)
 		set_state(intake, INTAKE_OUT);
 }
 
-/* --- the database --------------------------------------------------------------------------------
- */
+/* --- the database --- */
 
 static void on_up(void *arg)
 {
@@ -484,8 +477,7 @@ static void on_down(void *arg, const char *reason)
 		back_off(intake);
 }
 
-/* --- publics -------------------------------------------------------------------------------------
- */
+/* --- publics --- */
 
 static bool make_consumer(struct intake *intake, struct loop *loop, struct err *err)
 {

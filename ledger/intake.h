@@ -11,7 +11,7 @@
 struct intake;
 
 struct intake_events {
-	void (*ready)(void *arg);     /* once: subscribed, and the database answers */
+	void (*ready)(void *arg); /* once: subscribed, and the database answers */
 	void (*recorded)(void *arg, int64_t effects); /* new rows were committed */
 	void *arg;
 };

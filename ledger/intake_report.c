@@ -10,13 +10,19 @@ void report_init(struct intake_report *report, struct log *log, usec_t now)
 	*report = (struct intake_report){ .log = log, .duplicates_at = now + DUPLICATES_EVERY };
 }
 
-void report_failure(struct intake_report *report, usec_t now, const char *message,
+void report_failure(struct intake_report *report, usec_t now, enum failure failure,
 		    const char *error)
 {
+	static const char *const messages[] = {
+#define X(symbol, message) message,
+		FAILURES(X)
+#undef X
+	};
 	uint64_t more;
 
-	if (log_limit_pass(&report->failures, now, FAILURES_EVERY, &more))
-		log_warn(report->log, message, LOG_TEXT("error", error), LOG_INT("more", more));
+	if (log_limit_pass(&report->failures[failure], now, FAILURES_EVERY, &more))
+		log_warn(report->log, messages[failure], LOG_TEXT("error", error),
+			 LOG_INT("more", more));
 }
 
 void report_counts(struct intake_report *report, size_t messages,

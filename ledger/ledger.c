@@ -58,8 +58,7 @@ static void set_state(struct ledger *ledger, enum ledger_state state)
 	ledger->state = state;
 }
 
-/* --- the end -------------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 static void on_released(void *arg)
 {
@@ -149,8 +148,7 @@ static void fail(struct ledger *ledger, int exit_code, const char *message, cons
 		stop(ledger);
 }
 
-/* --- the parts -----------------------------------------------------------------------------------
- */
+/* --- the parts --- */
 
 static void say_ready(struct ledger *ledger)
 {
@@ -220,8 +218,7 @@ static void start(struct ledger *ledger)
 	set_state(ledger, LEDGER_RUNNING);
 }
 
-/* --- the schema ----------------------------------------------------------------------------------
- */
+/* --- the schema --- */
 
 static void on_schema(void *arg, const PGresult *result, const struct pg_error *error)
 {
@@ -251,8 +248,7 @@ static void on_down(void *arg, const char *reason)
 		 LOG_TEXT("reason", reason));
 }
 
-/* --- publics -------------------------------------------------------------------------------------
- */
+/* --- publics --- */
 
 struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules *rules)
 {

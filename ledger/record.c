@@ -42,8 +42,7 @@ static void finish(struct record *record, enum record_end end, const char *error
 	record->done(record->arg, end, &record->counts, error);
 }
 
-/* --- failures ------------------------------------------------------------------------------------
- */
+/* --- failures --- */
 
 static void on_rolled_back(void *arg, const PGresult *result, const struct pg_error *error)
 {
@@ -86,8 +85,7 @@ static void fail(struct record *record, const char *step, const struct pg_error 
 	}
 }
 
-/* --- commit --------------------------------------------------------------------------------------
- */
+/* --- commit --- */
 
 static void on_committed(void *arg, const PGresult *result, const struct pg_error *error)
 {
@@ -105,8 +103,7 @@ static void commit(struct record *record)
 	pg_send(record->pg, "COMMIT", NULL, on_committed, record);
 }
 
-/* --- unmatched -----------------------------------------------------------------------------------
- */
+/* --- unmatched --- */
 
 static void on_unmatched(void *arg, const PGresult *result, const struct pg_error *error)
 {
@@ -131,8 +128,7 @@ static void write_unmatched(struct record *record)
 		pg_send(record->pg, SQL_UNMATCHED, &params, on_unmatched, record);
 }
 
-/* --- poison --------------------------------------------------------------------------------------
- */
+/* --- poison --- */
 
 static void on_poison(void *arg, const PGresult *result, const struct pg_error *error)
 {
@@ -157,8 +153,7 @@ static void write_poison(struct record *record)
 		pg_send(record->pg, SQL_POISON, &params, on_poison, record);
 }
 
-/* --- dead letters --------------------------------------------------------------------------------
- */
+/* --- dead letters --- */
 
 static void on_letters(void *arg, const PGresult *result, const struct pg_error *error)
 {
@@ -183,8 +178,7 @@ static void write_letters(struct record *record)
 	pg_send(record->pg, SQL_LETTERS, &params, on_letters, record);
 }
 
-/* --- conflicts -----------------------------------------------------------------------------------
- */
+/* --- conflicts --- */
 
 static void on_conflicts(void *arg, const PGresult *result, const struct pg_error *error)
 {
@@ -216,8 +210,7 @@ static void write_conflicts(struct record *record)
 	pg_send(record->pg, SQL_CONFLICT, &params, on_conflicts, record);
 }
 
-/* --- what was not inserted -----------------------------------------------------------------------
- */
+/* --- what was not inserted --- */
 
 /* False: who held the key is gone again; the whole must be tried anew. */
 static bool take_verdict(struct record *record, const PGresult *result, int line)
@@ -265,8 +258,7 @@ static void compare(struct record *record)
 	pg_send(record->pg, SQL_COMPARE, &params, on_compared, record);
 }
 
-/* --- effects -------------------------------------------------------------------------------------
- */
+/* --- effects --- */
 
 /* Sets `sent` to the rows of the slice that were folded, or else to those that were not. */
 static void select_rows(struct record *record, bool folded)
@@ -357,8 +349,7 @@ static void on_begun(void *arg, const PGresult *result, const struct pg_error *e
 	pg_send(record->pg, SQL_RECORD, &params, on_effects, record);
 }
 
-/* --- the whole -----------------------------------------------------------------------------------
- */
+/* --- the whole --- */
 
 /* The last message of a partition decides, also when the topic was made anew and counts from 0. */
 static void move_positions(struct record *record)

@@ -10,8 +10,7 @@
 
 #define COLUMNS_MAX 32
 
-/* --- columns -------------------------------------------------------------------------------------
- */
+/* --- columns --- */
 
 struct columns {
 	struct pg_array items[COLUMNS_MAX];
@@ -53,8 +52,7 @@ static const struct batch_message *message_of(const struct batch *batch,
 	return &batch->messages[row->message];
 }
 
-/* --- positions -----------------------------------------------------------------------------------
- */
+/* --- positions --- */
 
 static const enum pg_type position_types[] = { PG_TEXT, PG_INT4, PG_INT8, PG_INT8 };
 
@@ -77,8 +75,7 @@ void rows_positions(const struct positions *positions, struct pg_params *params)
 	columns_add(&columns, params);
 }
 
-/* --- effects -------------------------------------------------------------------------------------
- */
+/* --- effects --- */
 
 static const enum pg_type effect_types[] = {
 	PG_TEXT,  PG_TEXT,     PG_TEXT, PG_TEXT,  PG_TEXT,  PG_TEXT, /* key .. provider key */
@@ -173,8 +170,7 @@ void rows_effects(const struct batch *batch, const size_t *rows, size_t count,
 	columns_add(&columns, params);
 }
 
-/* --- what was not inserted -----------------------------------------------------------------------
- */
+/* --- what was not inserted --- */
 
 static const enum pg_type compare_types[] = { PG_TEXT,  PG_TEXT, PG_TEXT, PG_BYTEA,
 					      PG_BYTEA, PG_TEXT, PG_TEXT };
@@ -229,8 +225,7 @@ void rows_conflicts(const struct batch *batch, const struct clash *clashes, size
 	columns_add(&columns, params);
 }
 
-/* --- dead letters --------------------------------------------------------------------------------
- */
+/* --- dead letters --- */
 
 static const enum pg_type letter_types[] = { PG_UUID,  PG_TEXT,  PG_TEXT, PG_TEXT,
 					     PG_BYTEA, PG_BYTEA, PG_JSONB };
@@ -290,8 +285,7 @@ void rows_letters(const struct batch *batch, const size_t *rows, size_t count,
 	columns_add(&columns, params);
 }
 
-/* --- poison --------------------------------------------------------------------------------------
- */
+/* --- poison --- */
 
 static const enum pg_type poison_types[] = { PG_TEXT, PG_INT4,  PG_INT8,  PG_BYTEA,
 					     PG_INT8, PG_BYTEA, PG_BYTEA, PG_BYTEA,
@@ -335,30 +329,37 @@ int64_t rows_poison(const struct batch *batch, size_t from, size_t to, size_t va
 	return count;
 }
 
-/* --- unmatched -----------------------------------------------------------------------------------
- */
+/* --- unmatched --- */
 
 static const enum pg_type unmatched_types[] = { PG_TEXT, PG_TEXT, PG_INT8 };
 
-static int compare_unmatched(const void *a, const void *b)
+static int compare_messages(const struct batch_message *a, const struct batch_message *b)
 {
-	const struct batch_message *left = *(const struct batch_message *const *)a;
-	const struct batch_message *right = *(const struct batch_message *const *)b;
-	int order = strcmp(left->event.source.topic, right->event.source.topic);
+	int order = strcmp(a->event.source.topic, b->event.source.topic);
 
-	return order != 0 ? order : strcmp(left->unmatched, right->unmatched);
+	return order != 0 ? order : strcmp(a->unmatched, b->unmatched);
 }
 
-static void count_unmatched(struct columns *columns, const struct batch_message *const *messages,
-			    size_t count)
+static int compare_unmatched(const void *a, const void *b, void *arg)
+{
+	const struct batch_message *messages = arg;
+
+	return compare_messages(&messages[*(const size_t *)a], &messages[*(const size_t *)b]);
+}
+
+/* One line for each run of equal topic and type. */
+static void count_unmatched(struct columns *columns, const struct batch_message *messages,
+			    const size_t *indexes, size_t count)
 {
 	size_t first = 0;
 
 	for (size_t i = 1; i <= count; i++) {
-		if (i < count && compare_unmatched(&messages[first], &messages[i]) == 0)
+		const struct batch_message *message = &messages[indexes[first]];
+
+		if (i < count && compare_messages(message, &messages[indexes[i]]) == 0)
 			continue;
-		pg_array_text(&columns->items[0], messages[first]->event.source.topic);
-		pg_array_text(&columns->items[1], messages[first]->unmatched);
+		pg_array_text(&columns->items[0], message->event.source.topic);
+		pg_array_text(&columns->items[1], message->unmatched);
 		pg_array_int8(&columns->items[2], (int64_t)(i - first));
 		first = i;
 	}
@@ -368,17 +369,18 @@ int64_t rows_unmatched(const struct batch *batch, size_t from, size_t to, int64_
 		       struct pg_params *params)
 {
 	struct columns columns COLUMNS_AUTO;
-	const struct batch_message **messages = mem_zero((to - from + 1) * sizeof(*messages));
+	size_t *indexes = mem_zero((to - from + 1) * sizeof(*indexes));
 	size_t count = 0;
 
 	columns_of(&columns, unmatched_types);
 	for (size_t m = from; m < to; m++)
 		if (batch->messages[m].unmatched)
-			messages[count++] = &batch->messages[m];
-	qsort(messages, count, sizeof(*messages), compare_unmatched);
-	count_unmatched(&columns, messages, count);
+			indexes[count++] = m;
+	qsort_r(indexes, count, sizeof(*indexes), compare_unmatched, batch->messages);
+	if (count > 0)
+		count_unmatched(&columns, batch->messages, indexes, count);
 	columns_add(&columns, params);
 	pg_add_int8(params, instance);
-	free(messages);
+	free(indexes);
 	return (int64_t)count;
 }

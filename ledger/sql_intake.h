@@ -7,8 +7,7 @@
 
 #define SYNC_COMMIT "(SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
 
-/* --- positions ----------------------------------------------------------------------------------
- */
+/* --- positions --- */
 
 /* $1 topics */
 static const char SQL_POSITIONS[] =
@@ -33,8 +32,7 @@ static const char SQL_POSITIONS_BEGIN[] =
 	" WHERE NOT EXISTS (SELECT FROM counterfoil.intake_position WHERE topic = $1)"
 	" AND " SYNC_COMMIT;
 
-/* --- a batch ------------------------------------------------------------------------------------
- */
+/* --- a batch --- */
 
 /* Positions: $1 topic, $2 partition, $3 where we left it, $4 where this takes it. Rows in the order
  * of their offsets, each (key, target, tenant) once (ON CONFLICT would skip the second, the join
