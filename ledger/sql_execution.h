@@ -204,7 +204,8 @@ static const char SQL_RESULT[] =
 	"   owner = NULL, deadline = NULL, outcome = r.outcome, http_status = r.http,"
 	"   curl_code = r.curl, error_class = r.error_class,"
 	"   due_at = coalesce(r.due_at, s.due_at), unknown_sends = s.unknown_sends + r.unknown,"
-	"   attempts = s.attempts + r.attempts, throttled = s.throttled + r.throttled,"
+	"   attempts = s.attempts + CASE WHEN m.late THEN 0 ELSE r.attempts END,"
+	"   throttled = s.throttled + r.throttled,"
 	"   stalled = s.stalled + r.stalled," UNSENT_SET
 	"   provider_id = coalesce(r.provider_id, s.provider_id),"
 	"   emit_failed = s.emit_failed OR r.emit_failed, state_since = now(),"

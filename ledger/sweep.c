@@ -1,7 +1,7 @@
 /* The sweep.
  *
- *   idle --timer--> stale --all pages--> expired --a page, more while it finds some--> release
- *        --a page--> backlog --now and then--> forget --now and then--> idle
+ *   idle --timer--> stale --all pages--> expired (now and then; a page, more while it finds some)
+ *        --> release (a page) --> backlog (now and then) --> forget (seldom) --> idle
  *   any --error--> idle
  *
  * No row is locked while it is decided on: what is written is guarded by the epoch and the state,
@@ -19,11 +19,13 @@
 
 #define ROUND_EVERY   USEC_SEC
 #define ROUND_JITTER  (100 * USEC_MS)
+#define FIRST_ROUND   (2 * USEC_SEC) /* after a connection was made */
 #define STALE_PAGE    200
 #define EXPIRED_PAGE  1000
 #define RELEASE_PAGE  1000
-#define BACKLOG_EVERY 3   /* rounds */
-#define FORGET_EVERY  600 /* rounds */
+#define EXPIRED_EVERY 3 /* rounds: the claim refuses what has expired meanwhile */
+#define BACKLOG_EVERY 3
+#define FORGET_EVERY  600
 #define SAY_EVERY     (10 * USEC_SEC)
 
 enum sweep_step {
@@ -267,6 +269,8 @@ static void add_margins(struct sweep *sweep, struct pg_params *params)
 static void begin_expired(struct sweep *sweep)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
+	if (sweep->round % EXPIRED_EVERY != 0)
+		return begin_release(sweep);
 	set_step(sweep, SWEEP_EXPIRED);
 	pg_add_text(&params, buf_text(&sweep->waiting.target));
 	pg_add_text(&params, buf_text(&sweep->waiting.tenant));
@@ -361,11 +365,12 @@ static void on_timer(void *arg)
 	begin_stale(sweep);
 }
 
+/* When the database comes back after more than a lease, every key in flight is stale, and every
+ * process holds results that it could not write. They come first. */
 static void on_up(void *arg)
 {
 	struct sweep *sweep = arg;
-	if (sweep->step == SWEEP_IDLE)
-		loop_timer_set(sweep->timer, 0);
+	loop_timer_set(sweep->timer, FIRST_ROUND);
 }
 
 static void on_down(void *arg, const char *reason)
