@@ -13,6 +13,7 @@
 
 #include "batch.h"
 #include "consumer.h"
+#include "database.h"
 #include "intake_report.h"
 #include "locator.h"
 #include "mem.h"
@@ -46,7 +47,6 @@ struct intake {
 	enum intake_state state;
 
 	struct consumer *consumer;
-	struct pg_settings pg_settings;
 	struct pg *pg;
 	struct locator *locator;
 	struct record *record;
@@ -62,7 +62,7 @@ struct intake {
 	bool held;   /* by back-pressure */
 	bool stopping;
 	bool said_ready;
-	usec_t backoff; /* 0: the last batch went well */
+	usec_t backoff; /* before the next try after a failure */
 
 	struct loop_timer *poll;
 	struct loop_timer *late; /* the batch has waited long enough */
@@ -471,7 +471,7 @@ static void on_down(void *arg, const char *reason)
 {
 	struct intake *intake = arg;
 
-	log_warn(intake->log, "database away", LOG_TEXT("part", "intake"),
+	log_warn(intake->log, "database lost", LOG_TEXT("connection", "intake"),
 		 LOG_TEXT("reason", reason));
 	if (intake->state == INTAKE_COLLECTING)
 		back_off(intake);
@@ -499,15 +499,9 @@ static bool make_consumer(struct intake *intake, struct loop *loop, struct err *
 static void make_database(struct intake *intake, struct loop *loop)
 {
 	const struct pg_events events = { .up = on_up, .down = on_down, .arg = intake };
+	const struct pg_settings settings = database_settings(intake->conf);
 
-	intake->pg_settings = (struct pg_settings){
-		.conninfo = intake->conf->postgres.conninfo,
-		.password_file = intake->conf->postgres.password_file,
-		.program = "counterfoil-ledger intake",
-		.connect_timeout = intake->conf->postgres.connect_timeout,
-		.statement_timeout = intake->conf->postgres.statement_timeout,
-	};
-	intake->pg = pg_new(loop, intake->log, &intake->pg_settings, &events);
+	intake->pg = pg_new(loop, intake->log, &settings, &events);
 	intake->locator =
 		locator_new(intake->log, intake->pg, intake->consumer, &intake->conf->ledger);
 	intake->record =

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "database.h"
 #include "executor.h"
 #include "instance.h"
 #include "intake.h"
@@ -42,7 +43,6 @@ struct ledger {
 	struct loop_signal *interrupt;
 	struct loop_timer *drained; /* patience with what does not stop */
 
-	struct pg_settings pg_settings;
 	struct pg *pg; /* asks after the schema whenever it has connected */
 	struct instance *instance;
 	struct executor *executor;
@@ -244,7 +244,7 @@ static void on_down(void *arg, const char *reason)
 {
 	struct ledger *ledger = arg;
 
-	log_warn(ledger->log, "database away", LOG_TEXT("part", "schema"),
+	log_warn(ledger->log, "database lost", LOG_TEXT("connection", "schema"),
 		 LOG_TEXT("reason", reason));
 }
 
@@ -254,6 +254,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 {
 	struct ledger *ledger = mem_zero(sizeof(*ledger));
 	const struct pg_events events = { .up = on_up, .down = on_down, .arg = ledger };
+	const struct pg_settings settings = database_settings(conf);
 
 	ledger->log = log;
 	ledger->conf = conf;
@@ -262,14 +263,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->term = loop_signal_new(ledger->loop, SIGTERM, on_signal, ledger);
 	ledger->interrupt = loop_signal_new(ledger->loop, SIGINT, on_signal, ledger);
 	ledger->drained = loop_timer_new(ledger->loop, on_not_drained, ledger);
-	ledger->pg_settings = (struct pg_settings){
-		.conninfo = conf->postgres.conninfo,
-		.password_file = conf->postgres.password_file,
-		.program = "counterfoil-ledger",
-		.connect_timeout = conf->postgres.connect_timeout,
-		.statement_timeout = conf->postgres.statement_timeout,
-	};
-	ledger->pg = pg_new(ledger->loop, log, &ledger->pg_settings, &events);
+	ledger->pg = pg_new(ledger->loop, log, &settings, &events);
 	return ledger;
 }
 
