@@ -318,7 +318,7 @@ static void on_backlog(void *arg, const PGresult *result, const struct pg_error 
 static void begin_backlog(struct sweep *sweep)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
-	if (sweep->round % BACKLOG_EVERY != 0)
+	if (sweep->round % BACKLOG_EVERY != 1) /* the first is one */
 		return begin_forget(sweep);
 	set_step(sweep, SWEEP_BACKLOG);
 	pg_add_int8(&params,
