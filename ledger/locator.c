@@ -88,6 +88,18 @@ static void on_beginning(void *arg, const PGresult *result, const struct pg_erro
 		complain(locator, "begin topic", error->text);
 }
 
+/* Another process may have been first. */
+static void on_inserted(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct locator *locator = arg;
+
+	on_beginning(arg, result, error);
+	if (!error && pg_affected(result) > 0)
+		log_info(locator->log, "topic begun",
+			 LOG_TEXT("topic", locator->topics[locator->topic_at - 1].name),
+			 LOG_INT("partitions", pg_affected(result)));
+}
+
 static void on_begun(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	on_beginning(arg, result, error);
@@ -111,7 +123,7 @@ static void send_begin(struct locator *locator, const char *topic, const int64_t
 	for (size_t i = 0; i < count; i++)
 		pg_array_int8(&next, offsets[i]);
 	pg_add_array(&params, &next);
-	pg_send(locator->pg, SQL_POSITIONS_BEGIN, &params, on_beginning, locator);
+	pg_send(locator->pg, SQL_POSITIONS_BEGIN, &params, on_inserted, locator);
 	pg_send(locator->pg, "COMMIT", NULL, on_begun, locator);
 }
 
