@@ -154,8 +154,6 @@ static bool begin_topic(struct locator *locator, const char *topic)
 		complain(locator, "begin topic", err.text);
 		return false;
 	}
-	log_info(locator->log, "topic begun", LOG_TEXT("topic", topic),
-		 LOG_INT("partitions", count), LOG_INT("first", offsets[0]));
 	send_begin(locator, topic, offsets, count);
 	free(offsets);
 	return true;
