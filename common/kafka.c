@@ -18,10 +18,10 @@
 static void write_line(struct log *log, const rd_kafka_t *client, int level, const char *facility,
 		       const char *text)
 {
-	static const enum log_level levels[] = { /* by syslog's */
-						 LOG_ERROR, LOG_ERROR, LOG_ERROR, LOG_ERROR,
-						 LOG_WARN,  LOG_INFO,  LOG_INFO,  LOG_DEBUG
-	};
+	/* by syslog's: what the library calls an error, it goes on trying to mend itself; what does
+	 * not mend is said by the part that meets it */
+	static const enum log_level levels[] = { LOG_ERROR, LOG_ERROR, LOG_ERROR, LOG_WARN,
+						 LOG_WARN,  LOG_INFO,  LOG_INFO,  LOG_DEBUG };
 	log_write(log, level >= 0 && level < 8 ? levels[level] : LOG_DEBUG, "librdkafka",
 		  LOG_FIELDS(LOG_TEXT("client", rd_kafka_name(client)),
 			     LOG_TEXT("facility", facility), LOG_TEXT("detail", text)));

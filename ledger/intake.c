@@ -471,7 +471,7 @@ static void on_down(void *arg, const char *reason)
 {
 	struct intake *intake = arg;
 
-	log_warn(intake->log, "database lost", LOG_TEXT("connection", "intake"),
+	log_warn(intake->log, "database away", LOG_TEXT("part", "intake"),
 		 LOG_TEXT("reason", reason));
 	if (intake->state == INTAKE_COLLECTING)
 		back_off(intake);

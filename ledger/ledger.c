@@ -244,7 +244,7 @@ static void on_down(void *arg, const char *reason)
 {
 	struct ledger *ledger = arg;
 
-	log_warn(ledger->log, "database lost", LOG_TEXT("connection", "schema"),
+	log_warn(ledger->log, "database away", LOG_TEXT("part", "schema"),
 		 LOG_TEXT("reason", reason));
 }
 
