@@ -136,8 +136,10 @@ class Broker(Client):
     """The mock cluster. It ends with its stdin, so with us."""
 
     # Every rebalance of the mock lasts a session's time less a second, and a killed member costs
-    # several; but the first one lasts 3 s, which a session must outlive.
-    group_properties = (("session.timeout.ms", "3500"), ("heartbeat.interval.ms", "500"))
+    # several; but the first one lasts 3 s, which a session must outlive. A fetch waits for its
+    # whole time whatever arrives meanwhile.
+    group_properties = (("session.timeout.ms", "3500"), ("heartbeat.interval.ms", "500"),
+                        ("fetch.wait.max.ms", "50"))
 
     def __init__(self, build: str | Path | None = None, brokers: int = 1,
                  partitions: int = 4) -> None:
