@@ -23,6 +23,8 @@
 
 /* Beyond the drain timeout, for results that wait for the database. */
 #define DRAIN_GRACE (3 * USEC_SEC)
+#define CHECK_AGAIN (2 * USEC_SEC)
+#define SAY_EVERY   USEC_MIN
 
 enum ledger_state {
 	LEDGER_STARTING, /* the schema is not known yet; nothing is consumed or claimed */
@@ -44,6 +46,8 @@ struct ledger {
 	struct loop_timer *drained; /* patience with what does not stop */
 
 	struct pg *pg; /* asks after the schema whenever it has connected */
+	struct loop_timer *check;
+	struct log_limit unfit_said;
 	struct instance *instance;
 	struct executor *executor;
 	struct intake *intake;
@@ -220,20 +224,33 @@ static void start(struct ledger *ledger)
 
 /* --- the schema --- */
 
+static void wait_for_schema(struct ledger *ledger, const char *error)
+{
+	uint64_t held;
+
+	if (log_limit_pass(&ledger->unfit_said, usec_boot(), SAY_EVERY, &held))
+		log_error(ledger->log, "the schema does not fit", LOG_TEXT("error", error));
+	loop_timer_set(ledger->check, CHECK_AGAIN);
+}
+
 static void on_schema(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	struct ledger *ledger = arg;
+	bool starting = ledger->state == LEDGER_STARTING;
 	struct err err;
 
-	if (error && (error->kind != PG_REFUSED || ledger->state != LEDGER_STARTING))
+	if (error && (error->kind != PG_REFUSED || !starting))
 		return; /* says nothing of the schema, or is no reason to end what runs */
-	if (!schema_check(result, error, &err))
-		fail(ledger, EXIT_UNAVAILABLE, "the schema does not fit", err.text);
-	else if (ledger->state == LEDGER_STARTING)
+	bool fits = schema_check(result, error, &err);
+	if (!fits && starting)
+		wait_for_schema(ledger, err.text);
+	else if (!fits)
+		fail(ledger, EXIT_UNAVAILABLE, "the schema fits no more", err.text);
+	else if (starting)
 		start(ledger);
 }
 
-static void on_up(void *arg)
+static void check_schema(void *arg)
 {
 	struct ledger *ledger = arg;
 
@@ -244,6 +261,7 @@ static void on_down(void *arg, const char *reason)
 {
 	struct ledger *ledger = arg;
 
+	loop_timer_cancel(ledger->check);
 	log_warn(ledger->log, "database away", LOG_TEXT("part", "schema"),
 		 LOG_TEXT("reason", reason));
 }
@@ -253,7 +271,7 @@ static void on_down(void *arg, const char *reason)
 struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules *rules)
 {
 	struct ledger *ledger = mem_zero(sizeof(*ledger));
-	const struct pg_events events = { .up = on_up, .down = on_down, .arg = ledger };
+	const struct pg_events events = { .up = check_schema, .down = on_down, .arg = ledger };
 	const struct pg_settings settings = database_settings(conf);
 
 	ledger->log = log;
@@ -263,6 +281,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->term = loop_signal_new(ledger->loop, SIGTERM, on_signal, ledger);
 	ledger->interrupt = loop_signal_new(ledger->loop, SIGINT, on_signal, ledger);
 	ledger->drained = loop_timer_new(ledger->loop, on_not_drained, ledger);
+	ledger->check = loop_timer_new(ledger->loop, check_schema, ledger);
 	ledger->pg = pg_new(ledger->loop, log, &settings, &events);
 	return ledger;
 }
@@ -281,6 +300,7 @@ void ledger_free(struct ledger *ledger)
 	executor_free(ledger->executor);
 	instance_free(ledger->instance);
 	pg_free(ledger->pg);
+	loop_timer_free(ledger->check);
 	loop_timer_free(ledger->drained);
 	loop_signal_free(ledger->interrupt);
 	loop_signal_free(ledger->term);

@@ -27,8 +27,8 @@ static const char usage[] =
 	"\n"
 	"SIGTERM and SIGINT finish what is under way, within general.drain_timeout; a second one "
 	"ends\n"
-	"at once. Exit codes: 0 ended as asked, 69 the database does not fit, 78 the "
-	"configuration.\n";
+	"at once. Exit codes: 0 ended as asked, 69 the schema was replaced by one that does not\n"
+	"fit, 78 the configuration.\n";
 
 enum option_step { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
 
