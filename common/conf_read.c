@@ -341,7 +341,9 @@ static void read_section(struct reader *reader, const config_setting_t *setting,
 static void syntax_fault(struct reader *reader, const config_t *config)
 {
 	const char *text = config_error_text(config);
-	conf_places_add(reader->places, "", (unsigned)config_error_line(config), NULL);
+	unsigned line = (unsigned)config_error_line(config);
+	unsigned last = conf_text_last_line(&reader->places->text);
+	conf_places_add(reader->places, "", line < last ? line : last, NULL);
 	if (strcmp(text, "duplicate setting name") == 0)
 		conf_fault(reader->faults, "", "a key or section of this line was set before");
 	else

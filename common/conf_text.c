@@ -255,6 +255,15 @@ void conf_text_done(struct conf_text *text)
 	*text = (struct conf_text){ 0 };
 }
 
+unsigned conf_text_last_line(const struct conf_text *text)
+{
+	const char *data = buf_text(&text->text);
+	size_t length = text->text.length;
+	while (length > 0 && isspace((unsigned char)data[length - 1]))
+		length--;
+	return lines_before(data, data + length) + 1;
+}
+
 const char *conf_text_place(const struct conf_text *text, unsigned line, unsigned *line_r)
 {
 	const struct conf_span *span = text->spans;

@@ -23,6 +23,9 @@ struct conf_text {
 MUST_USE bool conf_text_read(struct conf_text *text, const char *path, struct err *err);
 void conf_text_done(struct conf_text *text);
 
+/* The last line of the text with anything on it. */
+unsigned conf_text_last_line(const struct conf_text *text);
+
 /* Where a line of the text (from 1) stands. */
 const char *conf_text_place(const struct conf_text *text, unsigned line, unsigned *line_r);
 

@@ -439,6 +439,9 @@ static const struct fault_case {
 	{ "relay.batch = 3;",
 	  "2: syntax error: on this line or just before it a quote, a bracket or a \"=\" is "
 	  "missing, or something stands that is no part of a configuration" },
+	{ "relay = { batch = 3;\n\n\n",
+	  "2: syntax error: on this line or just before it a quote, a bracket or a \"=\" is "
+	  "missing, or something stands that is no part of a configuration" },
 	{ "log = { level = \"info\"; level = \"warn\"; };",
 	  "2: a key or section of this line was set before" },
 	{ "kafka = { };", "2: a key or section of this line was set before" },
