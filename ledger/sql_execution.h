@@ -53,12 +53,14 @@ static const char SQL_INSTANCE_FORGET[] =
 /* $1 target, $2 owner, $3 rows a tenant, $4 rows, $5 length of the deadline, $6 floor of due_at,
  * $7 window (NULL: none, or endless), $8 margin.
  *
- * Tenants by skip scan. A row is claimed well inside its provider's window, or before it has one,
- * or when the window is over and no send is unaccounted for: the provider has forgotten the key and
- * nothing was applied, so a new window begins. Of a serial key only the oldest unfinished row, and
- * none while a younger one runs (ids commit out of order): the CASE fixes the order of its tests,
- * so that the advisory lock is tried for heads only. not_after is asked for by a scalar subquery,
- * which is never turned into a join over all effects. */
+ * Tenants by skip scan. A row with a send unaccounted for is claimed well inside its provider's
+ * window only; any other at any time, but it keeps the window that it has until a whole one and the
+ * margin have passed without a send: only then has the provider forgotten the key for certain.
+ *
+ * Of a serial key only the oldest unfinished row, and none while a younger one runs (ids commit out
+ * of order): the CASE fixes the order of its tests, so that the advisory lock is tried for heads
+ * only. not_after is asked for by a scalar subquery, which is never turned into a join over all
+ * effects. */
 static const char SQL_CLAIM[] =
 	"WITH RECURSIVE t AS ("
 	"  (SELECT tenant FROM counterfoil.effect_state"
@@ -68,12 +70,13 @@ static const char SQL_CLAIM[] =
 	"  SELECT n.tenant FROM t, LATERAL (SELECT tenant FROM counterfoil.effect_state"
 	"    WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND target = $1"
 	"      AND tenant > t.tenant ORDER BY tenant LIMIT 1) n),"
-	" pick AS MATERIALIZED (SELECT c.id FROM t, LATERAL ("
-	"   SELECT s.id FROM counterfoil.effect_state s"
+	" pick AS MATERIALIZED (SELECT c.id, c.anew FROM t, LATERAL ("
+	"   SELECT s.id, s.first_sent_at IS NULL"
+	"     OR (s.unknown_sends = 0 AND s.state_since + $7 + $8 <= now()) AS anew"
+	"   FROM counterfoil.effect_state s"
 	"   WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
 	"     AND s.tenant = t.tenant AND s.due_at >= $6 AND s.due_at <= now()"
-	"     AND (s.window_until IS NULL OR now() + $8 < s.window_until"
-	"       OR (s.unknown_sends = 0 AND now() >= s.window_until + $8))"
+	"     AND (s.window_until IS NULL OR s.unknown_sends = 0 OR now() + $8 < s.window_until)"
 	"     AND CASE"
 	"       WHEN (SELECT e.not_after FROM counterfoil.effect e WHERE e.id = s.id) <= now()"
 	"         THEN false"
@@ -96,9 +99,8 @@ static const char SQL_CLAIM[] =
 	"$2,"
 	"   deadline = clock_timestamp() + $5, tries = s.tries + 1, state_since = now(),"
 	"   sent_at = now(), unknown_sends = s.unknown_sends + 1,"
-	"   first_sent_at = CASE WHEN s.first_sent_at IS NULL OR s.window_until + $8 <= now()"
-	"     THEN now() ELSE s.first_sent_at END,"
-	"   window_until = CASE WHEN s.first_sent_at IS NULL OR s.window_until + $8 <= now()"
+	"   first_sent_at = CASE WHEN pick.anew THEN now() ELSE s.first_sent_at END,"
+	"   window_until = CASE WHEN pick.anew"
 	"     THEN CASE e.mode WHEN 'idempotent' THEN now() + $7 END ELSE s.window_until END"
 	" FROM pick,"
 	"   LATERAL (SELECT effect, topic, mode, provider_key, not_after FROM counterfoil.effect"
