@@ -39,7 +39,8 @@ CREATE TABLE counterfoil.lease (
   name  text COLLATE "C" PRIMARY KEY,
   owner text NOT NULL,
   token bigint NOT NULL,
-  until timestamptz NOT NULL);
+  until timestamptz NOT NULL,
+  length interval NOT NULL DEFAULT '15s');  -- ends later than that from now: the clock jumped, it is void
 
 CREATE TABLE counterfoil.once (
   scope       text COLLATE "C" NOT NULL,

@@ -1,0 +1,199 @@
+/* CloudEvents in binary mode. Source: CloudEvents 1.0.2 and its Kafka protocol binding, 3.2. */
+#include "encode.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "partition.h"
+#include "wire.h"
+
+#define FIXED_HEADERS 7 /* id source type specversion time subject content-type */
+#define TIME_TEXT     32
+#define TIME_FRACTION 20  /* "2026-01-02T03:04:05." */
+#define TIME_LENGTH   27  /* of a year with four digits */
+#define TOPIC_MAX     249 /* a broker makes file names of them */
+
+#define LITERAL(text) ((struct row_bytes){ .data = (text), .length = sizeof(text) - 1 })
+
+struct encoder {
+	struct row_bytes source;
+	struct row_bytes content_type;
+	enum conf_message_key message_key;
+
+	char event_id[ENCODE_UUID_TEXT];
+	usec_t second; /* that `time` was made for */
+	char time[TIME_TEXT];
+	struct encode_header *headers;
+	size_t count;
+	size_t room;
+};
+
+static struct row_bytes text_bytes(const char *text)
+{
+	return (struct row_bytes){ .data = text, .length = strlen(text) };
+}
+
+static bool same(struct row_bytes a, struct row_bytes b)
+{
+	return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
+}
+
+static void add(struct encoder *encoder, struct row_bytes name, struct row_bytes value)
+{
+	if (encoder->count == encoder->room) {
+		encoder->room = encoder->room ? encoder->room * 2 : 2 * FIXED_HEADERS;
+		encoder->headers =
+			mem_grow(encoder->headers, encoder->room, sizeof(*encoder->headers));
+	}
+	encoder->headers[encoder->count++] = (struct encode_header){ .name = name, .value = value };
+}
+
+/* Rows of one second share all but the last digits. */
+static struct row_bytes time_text(struct encoder *encoder, usec_t wall)
+{
+	usec_t fraction = wall % USEC_SEC;
+	if (wall < 0 || wall - fraction != encoder->second) {
+		struct row_bytes text =
+			text_bytes(usec_rfc3339(wall, encoder->time, sizeof(encoder->time)));
+		encoder->second =
+			wall >= 0 && text.length == TIME_LENGTH ? wall - fraction : USEC_NEVER;
+		return text;
+	}
+	for (int digit = 5; digit >= 0; digit--, fraction /= 10)
+		encoder->time[TIME_FRACTION + digit] = (char)('0' + fraction % 10);
+	return text_bytes(encoder->time);
+}
+
+static void add_cloudevents(struct encoder *encoder, const struct row *row)
+{
+	add(encoder, LITERAL(WIRE_CE_ID), text_bytes(encoder->event_id));
+	add(encoder, LITERAL(WIRE_CE_SOURCE), encoder->source);
+	add(encoder, LITERAL(WIRE_CE_TYPE), row->type);
+	add(encoder, LITERAL(WIRE_CE_SPECVERSION), LITERAL("1.0"));
+	if (row->created_at != USEC_NEVER)
+		add(encoder, LITERAL(WIRE_CE_TIME), time_text(encoder, row->created_at));
+	if (row->ordering_key.data)
+		add(encoder, LITERAL(WIRE_CE_SUBJECT), row->ordering_key);
+}
+
+static bool reserved(struct row_bytes name)
+{
+	struct row_bytes prefix = LITERAL(WIRE_CE_PREFIX);
+	return name.length >= prefix.length && memcmp(name.data, prefix.data, prefix.length) == 0;
+}
+
+static bool can_carry(struct row_bytes name, struct row_bytes value)
+{
+	return value.data && name.length > 0 && name.length <= WIRE_HEADER_NAME_MAX &&
+	       !reserved(name);
+}
+
+/* The row's own headers; how many had to be dropped. */
+static size_t add_own(struct encoder *encoder, const struct row *row)
+{
+	struct row_bytes rest = row->headers, name, value;
+	size_t dropped = 0;
+	bool typed = false;
+	while (row_header_next(&rest, &name, &value)) {
+		if (!can_carry(name, value)) {
+			dropped++;
+			continue;
+		}
+		typed = typed || same(name, LITERAL(WIRE_CONTENT_TYPE));
+		add(encoder, name, value);
+	}
+	if (!typed)
+		add(encoder, LITERAL(WIRE_CONTENT_TYPE), encoder->content_type);
+	return dropped;
+}
+
+static struct row_bytes key_of(const struct encoder *encoder, const struct row *row)
+{
+	if (row->message_key.data)
+		return row->message_key;
+	switch (encoder->message_key) {
+	case CONF_KEY_EVENT_ID:
+		return text_bytes(encoder->event_id);
+	case CONF_KEY_ORDERING_KEY:
+		return row->ordering_key;
+	case CONF_KEY_NONE:
+		break;
+	}
+	return (struct row_bytes){ 0 };
+}
+
+/* A message without any key goes by its event id: anywhere, but always to the same place. */
+static uint32_t hash_of(const struct encoder *encoder, const struct row *row, struct row_bytes key)
+{
+	struct row_bytes by = row->ordering_key.data ? row->ordering_key : key;
+	if (!by.data)
+		by = text_bytes(encoder->event_id);
+	return partition_hash(by.data, by.length);
+}
+
+void encode_row(struct encoder *encoder, const struct row *row, struct encode_message *message_r)
+{
+	encoder->count = 0;
+	(void)encode_uuid(row->event_id, encoder->event_id);
+	add_cloudevents(encoder, row);
+	size_t dropped = add_own(encoder, row);
+	struct row_bytes key = key_of(encoder, row);
+	*message_r = (struct encode_message){
+		.key = key,
+		.value = row->payload,
+		.headers = encoder->headers,
+		.header_count = encoder->count,
+		.dropped = dropped,
+		.hash = hash_of(encoder, row, key),
+	};
+}
+
+bool encode_topic(struct row_bytes topic, struct err *err)
+{
+	if (topic.length == 0 || topic.length > TOPIC_MAX)
+		return err_set(err, "a topic's name has 1 to %d characters, this one %zu",
+			       TOPIC_MAX, topic.length);
+	if (same(topic, LITERAL(".")) || same(topic, LITERAL("..")))
+		return err_set(err, "a topic cannot be named \"%s\"", topic.data);
+	for (size_t i = 0; i < topic.length; i++) {
+		unsigned char c = (unsigned char)topic.data[i];
+		if (!isalnum(c) && c != '.' && c != '_' && c != '-')
+			return err_set(err, "a topic's name has letters, digits, '.', '_' and '-', "
+					    "and nothing else");
+	}
+	return true;
+}
+
+const char *encode_uuid(const unsigned char *uuid, char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+	char *end = text;
+	for (size_t i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*end++ = '-';
+		*end++ = digits[uuid[i] >> 4];
+		*end++ = digits[uuid[i] & 15];
+	}
+	*end = '\0';
+	return text;
+}
+
+struct encoder *encoder_new(const struct conf_relay *conf)
+{
+	struct encoder *encoder = mem_zero(sizeof(*encoder));
+	encoder->source = text_bytes(conf->source);
+	encoder->content_type = text_bytes(conf->content_type);
+	encoder->message_key = conf->message_key;
+	encoder->second = USEC_NEVER;
+	return encoder;
+}
+
+void encoder_free(struct encoder *encoder)
+{
+	if (!encoder)
+		return;
+	free(encoder->headers);
+	free(encoder);
+}

@@ -1,0 +1,62 @@
+/* The outbox table behind one connection: the relay's statements, sent and read. The order in which
+ * they are sent is the order in which the server runs them: a poll sent after a deletion does not
+ * see the deleted rows. */
+#ifndef COUNTERFOIL_RELAY_OUTBOX_H
+#define COUNTERFOIL_RELAY_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "log.h"
+#include "loop.h"
+#include "pg.h"
+#include "reader.h"
+#include "window.h"
+
+#define OUTBOX_DELETE_ROWS 1000 /* of one statement */
+#define OUTBOX_DELETES     4    /* statements on their way at once */
+
+struct outbox_events {
+	/* Connected, and the schema fits. */
+	void (*ready)(void *arg);
+	/* The connection is gone; was_ready: it could be used before. */
+	void (*down)(void *arg, const char *reason, bool was_ready);
+	/* A poll was answered; NULL: it was not, and has to be made again. */
+	void (*polled)(void *arg, const struct reader_poll *poll, const PGresult *result);
+	/* The transactions that may still commit an id; NULL: not known. */
+	void (*listed)(void *arg, const uint64_t *holders, size_t count);
+	/* A deletion was answered. none: of these rows, none was there under our lease. */
+	void (*deleted)(void *arg, bool none);
+	/* Expired rows of `once` were deleted. */
+	void (*expired)(void *arg, size_t count);
+	void *arg;
+};
+
+struct outbox_settings {
+	const char *lease;  /* its name; borrowed */
+	int64_t size_limit; /* of a row, in bytes */
+};
+
+struct outbox;
+
+struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_settings *pg,
+			  const struct outbox_settings *settings, struct window *window,
+			  const struct outbox_events *events);
+void outbox_free(struct outbox *outbox);
+
+bool outbox_ready(const struct outbox *outbox);
+
+bool outbox_polling(const struct outbox *outbox); /* a poll is on its way: send no other */
+void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps);
+void outbox_list_holders(struct outbox *outbox);
+
+/* Deletes acknowledged rows of the window, oldest first, as long as there are `least` of them and
+ * room for another statement. */
+void outbox_delete(struct outbox *outbox, int64_t token, size_t least);
+size_t outbox_deleting(const struct outbox *outbox); /* statements on their way */
+uint64_t outbox_short_deletes(const struct outbox *outbox);
+
+void outbox_expire_once(struct outbox *outbox, int32_t rows);
+
+#endif

@@ -1,0 +1,58 @@
+/* One row of the outbox as it was fetched. Every text is borrowed from the result. */
+#ifndef COUNTERFOIL_RELAY_ROW_H
+#define COUNTERFOIL_RELAY_ROW_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "usec.h"
+
+/* data is NULL for SQL NULL */
+struct row_bytes {
+	const char *data;
+	size_t length;
+};
+
+struct row {
+	int64_t id;
+	const unsigned char *event_id; /* 16 bytes */
+	struct row_bytes topic;
+	struct row_bytes type;
+	struct row_bytes ordering_key; /* '' was made NULL */
+	int32_t partition;             /* -1: by key */
+	struct row_bytes message_key;
+	struct row_bytes payload;
+	struct row_bytes headers; /* names and values, for row_header_next() */
+	usec_t created_at;        /* wall; USEC_NEVER for infinity */
+	int64_t size;             /* of all that it carries, in bytes */
+	bool fetched; /* false: over the size limit, so it came without what it carries */
+};
+
+/* The columns of the poll, in this order; see sql.h. */
+enum row_column {
+	ROW_ID,
+	ROW_EVENT_ID,
+	ROW_TOPIC,
+	ROW_TYPE,
+	ROW_ORDERING_KEY,
+	ROW_PARTITION,
+	ROW_MESSAGE_KEY,
+	ROW_PAYLOAD,
+	ROW_HEADERS,
+	ROW_CREATED_AT,
+	ROW_SIZE,
+	ROW_FETCHED,
+};
+
+int64_t row_id(const PGresult *result, int number);
+/* What the poll counts for the row against its limit of bytes. */
+size_t row_weight(const PGresult *result, int number);
+void row_read(const PGresult *result, int number, struct row *row_r);
+
+/* Takes the next header off `rest`, which begins as row.headers; false: there is none. The value's
+ * data is NULL for a JSON null. */
+bool row_header_next(struct row_bytes *rest, struct row_bytes *name_r, struct row_bytes *value_r);
+
+#endif

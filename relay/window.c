@@ -1,0 +1,293 @@
+/* The rows in flight: a fixed pool, an index by id (open addressing, at most half full), and a
+ * count for each lane. */
+#include "window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+
+#define LANES 1024
+
+struct lane {
+	uint32_t rows;
+	uint64_t bytes;
+};
+
+struct window {
+	size_t rows_max;
+	size_t bytes_max;
+	size_t lane_rows_max;
+	size_t lane_bytes_max;
+	size_t in_flight;
+	size_t bytes;
+	size_t acked;
+	size_t undeleted;
+
+	size_t pool_size;
+	size_t used;
+	struct window_row *pool;
+	struct window_row *free;
+	struct window_row *acked_first;
+	struct window_row **acked_end;
+
+	size_t mask;
+	struct window_row **index;
+	struct lane lanes[LANES];
+};
+
+/* --- the index --- */
+
+static size_t home_of(const struct window *window, int64_t id)
+{
+	return (size_t)((uint64_t)id * 0x9e3779b97f4a7c15ULL >> 32) & window->mask;
+}
+
+static size_t slot_of(const struct window *window, int64_t id)
+{
+	size_t slot = home_of(window, id);
+	while (window->index[slot] && window->index[slot]->id != id)
+		slot = (slot + 1) & window->mask;
+	return slot;
+}
+
+/* Moves back what was pushed past the hole, so that no search ends there too early. */
+static void unindex(struct window *window, int64_t id)
+{
+	size_t hole = slot_of(window, id);
+	for (size_t slot = hole;;) {
+		slot = (slot + 1) & window->mask;
+		struct window_row *row = window->index[slot];
+		if (!row)
+			break;
+		size_t home = home_of(window, row->id);
+		if (((slot - home) & window->mask) < ((slot - hole) & window->mask))
+			continue;
+		window->index[hole] = row;
+		hole = slot;
+	}
+	window->index[hole] = NULL;
+}
+
+/* --- the life of a row --- */
+
+static void set_state(struct window_row *row, enum window_state state)
+{
+	row->state = (uint8_t)state;
+}
+
+static void count_in(struct window *window, const struct window_row *row)
+{
+	window->in_flight++;
+	window->bytes += row->bytes;
+	window->lanes[row->lane].rows++;
+	window->lanes[row->lane].bytes += row->bytes;
+}
+
+static void count_out(struct window *window, const struct window_row *row)
+{
+	window->in_flight--;
+	window->bytes -= row->bytes;
+	window->lanes[row->lane].rows--;
+	window->lanes[row->lane].bytes -= row->bytes;
+}
+
+static void release(struct window *window, struct window_row *row)
+{
+	unindex(window, row->id);
+	set_state(row, WINDOW_FREE);
+	row->next = window->free;
+	window->free = row;
+}
+
+static struct window_row *take_free(struct window *window)
+{
+	struct window_row *row = window->free;
+	if (row)
+		window->free = row->next;
+	else
+		row = &window->pool[window->used++];
+	return row;
+}
+
+static void append_acked(struct window *window, struct window_row *row)
+{
+	set_state(row, WINDOW_ACKED);
+	row->next = NULL;
+	*window->acked_end = row;
+	window->acked_end = &row->next;
+	window->acked++;
+}
+
+static void clear_acked(struct window *window)
+{
+	window->acked_first = NULL;
+	window->acked_end = &window->acked_first;
+	window->acked = 0;
+}
+
+uint32_t window_lane(uint32_t topic_hash, int32_t partition)
+{
+	return (topic_hash + (uint32_t)partition + 1) % LANES;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t left(size_t max, size_t used)
+{
+	return used < max ? max - used : 0;
+}
+
+size_t window_room(const struct window *window, size_t *bytes_r)
+{
+	size_t rows = 0, bytes = 0;
+	for (size_t i = 0; i < LANES; i++) {
+		if (window->lanes[i].rows > rows)
+			rows = window->lanes[i].rows;
+		if (window->lanes[i].bytes > bytes)
+			bytes = window->lanes[i].bytes;
+	}
+	*bytes_r =
+		least(left(window->bytes_max, window->bytes), left(window->lane_bytes_max, bytes));
+	size_t room =
+		least(left(window->rows_max, window->in_flight), left(window->lane_rows_max, rows));
+	return least(room, window->pool_size - window->in_flight - window->undeleted);
+}
+
+size_t window_share(const struct window *window, size_t *bytes_r)
+{
+	*bytes_r = window->lane_bytes_max;
+	return window->lane_rows_max;
+}
+
+struct window_row *window_find(const struct window *window, int64_t id)
+{
+	return window->index[slot_of(window, id)];
+}
+
+struct window_row *window_add(struct window *window, const struct window_claim *claim)
+{
+	struct window_row *row = take_free(window);
+	*row = (struct window_row){ .hash = claim->hash,
+				    .lane = claim->lane,
+				    .bytes = claim->bytes,
+				    .id = claim->id,
+				    .order = claim->order };
+	memcpy(row->event_id, claim->event_id, WINDOW_UUID);
+	set_state(row, WINDOW_IN_FLIGHT);
+	window->index[slot_of(window, row->id)] = row;
+	count_in(window, row);
+	return row;
+}
+
+void window_ack(struct window *window, struct window_row *row)
+{
+	count_out(window, row);
+	window->undeleted++;
+	append_acked(window, row);
+}
+
+void window_drop(struct window *window, struct window_row *row)
+{
+	count_out(window, row);
+	release(window, row);
+}
+
+size_t window_forget(struct window *window)
+{
+	size_t forgotten = window->in_flight;
+	for (size_t i = 0; i < window->used && window->in_flight > 0; i++)
+		if (window->pool[i].state == WINDOW_IN_FLIGHT)
+			window_drop(window, &window->pool[i]);
+	return forgotten;
+}
+
+size_t window_take(struct window *window, struct window_row **rows, size_t max)
+{
+	size_t count = 0;
+	while (count < max && window->acked_first) {
+		struct window_row *row = window->acked_first;
+		window->acked_first = row->next;
+		window->acked--;
+		set_state(row, WINDOW_DELETING);
+		rows[count++] = row;
+	}
+	if (!window->acked_first)
+		clear_acked(window);
+	return count;
+}
+
+void window_deleted(struct window *window, struct window_row *row)
+{
+	window->undeleted--;
+	release(window, row);
+}
+
+void window_keep(struct window *window, struct window_row *row, bool again)
+{
+	row->again = row->again || again;
+	append_acked(window, row);
+}
+
+void window_doubt(struct window *window)
+{
+	for (struct window_row *row = window->acked_first; row; row = row->next)
+		row->again = true;
+}
+
+size_t window_forget_acked(struct window *window)
+{
+	size_t forgotten = window->acked;
+	struct window_row *row = window->acked_first;
+	clear_acked(window);
+	while (row) {
+		struct window_row *next = row->next;
+		window_deleted(window, row);
+		row = next;
+	}
+	return forgotten;
+}
+
+size_t window_in_flight(const struct window *window)
+{
+	return window->in_flight;
+}
+
+size_t window_acked(const struct window *window)
+{
+	return window->acked;
+}
+
+size_t window_undeleted(const struct window *window)
+{
+	return window->undeleted;
+}
+
+struct window *window_new(size_t rows, size_t bytes)
+{
+	struct window *window = mem_zero(sizeof(*window));
+	window->rows_max = rows;
+	window->bytes_max = bytes;
+	window->lane_rows_max = (rows + WINDOW_SHARE - 1) / WINDOW_SHARE;
+	window->lane_bytes_max = (bytes + WINDOW_SHARE - 1) / WINDOW_SHARE;
+	window->pool_size = rows * 2;
+	window->pool = mem_zero(window->pool_size * sizeof(*window->pool));
+	window->mask = 1;
+	while (window->mask < window->pool_size * 2)
+		window->mask = window->mask << 1 | 1;
+	window->index = mem_zero((window->mask + 1) * sizeof(struct window_row *));
+	clear_acked(window);
+	return window;
+}
+
+void window_free(struct window *window)
+{
+	if (!window)
+		return;
+	free(window->pool);
+	free(window->index);
+	free(window);
+}

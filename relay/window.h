@@ -1,0 +1,79 @@
+/* The rows between their fetch and their deletion, by id.
+ *
+ *   FREE -> IN_FLIGHT -> ACKED -> DELETING -> FREE
+ *              |           ^__________|  the DELETE did not happen, or nobody knows
+ *              +-> FREE                  refused, or forgotten with its producer
+ *
+ * At most `rows` rows and about `bytes` bytes are in flight at once, at most 1/8 of each in one
+ * partition; as many rows again may wait for their deletion. Pure: no clock, no library. */
+#ifndef COUNTERFOIL_RELAY_WINDOW_H
+#define COUNTERFOIL_RELAY_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WINDOW_UUID  16
+#define WINDOW_SHARE 8 /* one partition's part of the window is 1/8 */
+
+enum window_state { WINDOW_FREE, WINDOW_IN_FLIGHT, WINDOW_ACKED, WINDOW_DELETING };
+
+struct window_row {
+	uint32_t hash; /* for the partitioner, which reads it on another thread: set before the row
+			* is handed over, and the row stays where it is until it is reported */
+	uint32_t lane;
+	uint32_t bytes;
+	uint8_t state; /* enum window_state */
+	bool alone;    /* nothing else is in flight */
+	bool again;    /* deleted before, perhaps: the answer was lost */
+	uint8_t event_id[WINDOW_UUID];
+	int64_t id;
+	uint64_t order; /* topic and ordering key; 0: no order */
+	struct window_row *next;
+};
+
+struct window_claim {
+	int64_t id;
+	const void *event_id;
+	uint32_t hash;
+	uint32_t lane; /* from window_lane() */
+	uint32_t bytes;
+	uint64_t order;
+};
+
+struct window *window_new(size_t rows, size_t bytes);
+void window_free(struct window *window);
+
+/* The lane of a partition (-1: not known yet). Two partitions may share a lane: then they also
+ * share its part of the window. */
+uint32_t window_lane(uint32_t topic_hash, int32_t partition);
+
+/* How many rows and bytes may be fetched whatever partition they turn out to go to. */
+size_t window_room(const struct window *window, size_t *bytes_r);
+
+/* One partition's part of the window. */
+size_t window_share(const struct window *window, size_t *bytes_r);
+
+struct window_row *window_find(const struct window *window, int64_t id); /* NULL: not here */
+/* The id must not be here, and there must be room. */
+struct window_row *window_add(struct window *window, const struct window_claim *claim);
+
+void window_ack(struct window *window, struct window_row *row);
+void window_drop(struct window *window, struct window_row *row); /* in flight: forgotten */
+size_t window_forget(struct window *window); /* all in flight, after their producer is gone */
+
+/* Acknowledged rows, oldest first, on their way to be deleted; how many. */
+size_t window_take(struct window *window, struct window_row **rows, size_t max);
+void window_deleted(struct window *window, struct window_row *row);
+/* Not deleted after all; again: or perhaps it was. */
+void window_keep(struct window *window, struct window_row *row, bool again);
+/* Others may have deleted the acknowledged rows meanwhile. */
+void window_doubt(struct window *window);
+/* Acknowledged rows that are waiting for their deletion: forgotten, for the ids mean other rows. */
+size_t window_forget_acked(struct window *window);
+
+size_t window_in_flight(const struct window *window);
+size_t window_acked(const struct window *window);     /* acknowledged, no DELETE sent */
+size_t window_undeleted(const struct window *window); /* acknowledged, not known to be deleted */
+
+#endif
