@@ -41,10 +41,16 @@ struct reader {
 	struct buf *storage;
 	struct found *found; /* by node */
 	yajl_handle yajl;
-	size_t token_end; /* of the token before */
+	size_t token_end;       /* of the token before */
+	json_member_fn *member; /* takes the members of the outermost object, or NULL */
+	void *arg;
+	struct buf name; /* of the member in hand */
 	size_t depth;
 	struct frame frames[JSON_DEPTH_MAX];
 };
+
+/* What json_members() wants: whatever stands one step below the root. */
+enum { NODE_ROOT, NODE_MEMBER };
 
 /* --- raw tokens --- */
 
@@ -125,24 +131,40 @@ static size_t value_node(struct reader *reader)
 	return json_child_element(reader->paths, frame->node, element);
 }
 
-static void record(struct reader *reader, size_t node, enum json_type type, size_t start,
-		   size_t length)
+static struct json_value value_of(const struct reader *reader, const struct found *found)
+{
+	const char *base = found->stored ? buf_text(reader->storage) : reader->data;
+
+	return (struct json_value){ found->type, base + found->start, found->length };
+}
+
+static int hand_out(const struct reader *reader)
+{
+	struct json_value value = value_of(reader, &reader->found[NODE_MEMBER]);
+
+	return reader->member(reader->arg, buf_text(&reader->name), reader->name.length, &value,
+			      reader->err);
+}
+
+/* The value is complete. */
+static int record(struct reader *reader, size_t node, enum json_type type, size_t start,
+		  size_t length)
 {
 	if (node == JSON_NONE)
-		return;
+		return 1;
 	struct found *found = &reader->found[node];
 	found->type = type;
 	found->start = start;
 	found->length = length;
+	return reader->member && node == NODE_MEMBER ? hand_out(reader) : 1;
 }
 
 static int scalar(struct reader *reader, enum json_type type, size_t length)
 {
 	size_t start = token_start(reader);
 
-	record(reader, value_node(reader), type, start, length);
 	reader->token_end = start + length;
-	return 1;
+	return record(reader, value_node(reader), type, start, length);
 }
 
 static int on_null(void *arg)
@@ -173,13 +195,12 @@ static int on_string(void *arg, const unsigned char *text, size_t length)
 	struct raw raw = raw_scan(reader->data + start + 1, reader->token_end - start - 2);
 	if (!string_check(reader, start, raw, node))
 		return 0;
-	record(reader, node, JSON_STRING, raw.escaped ? reader->storage->length : start + 1,
-	       length);
-	if (raw.escaped) {
-		reader->found[node].stored = true;
-		buf_add(reader->storage, text, length);
-	}
-	return 1;
+	if (!raw.escaped)
+		return record(reader, node, JSON_STRING, start + 1, length);
+	size_t stored = reader->storage->length;
+	reader->found[node].stored = true;
+	buf_add(reader->storage, text, length);
+	return record(reader, node, JSON_STRING, stored, length);
 }
 
 /* A name that a reader which stops at NUL would take for a wanted one. */
@@ -189,6 +210,24 @@ static bool hidden_name(const struct reader *reader, size_t parent, const char *
 
 	return nul &&
 	       json_child_named(reader->paths, parent, name, (size_t)(nul - name)) != JSON_NONE;
+}
+
+static struct raw name_scan(const struct reader *reader, size_t start)
+{
+	return raw_scan(reader->data + start + 1, reader->token_end - start - 2);
+}
+
+static int begin_member(struct reader *reader, struct frame *frame, const char *name, size_t length,
+			size_t start)
+{
+	if (!string_check(reader, start, name_scan(reader, start), NODE_MEMBER))
+		return 0;
+	buf_clear(&reader->name);
+	buf_add(&reader->name, name, length);
+	buf_clear(reader->storage);
+	reader->found[NODE_MEMBER] = (struct found){ 0 };
+	frame->member = NODE_MEMBER;
+	return 1;
 }
 
 static int on_key(void *arg, const unsigned char *text, size_t length)
@@ -202,14 +241,15 @@ static int on_key(void *arg, const unsigned char *text, size_t length)
 	frame->member = JSON_NONE;
 	if (frame->node == JSON_NONE)
 		return 1;
+	if (reader->member && frame->node == NODE_ROOT)
+		return begin_member(reader, frame, name, length, start);
 	if (hidden_name(reader, frame->node, name, length))
 		return fail(reader, start,
 			    "a member's name with \\u0000 beside one that is used in", JSON_NONE);
 	size_t node = json_child_named(reader->paths, frame->node, name, length);
 	if (node == JSON_NONE)
 		return 1;
-	struct raw raw = raw_scan(reader->data + start + 1, reader->token_end - start - 2);
-	if (!string_check(reader, start, raw, node))
+	if (!string_check(reader, start, name_scan(reader, start), node))
 		return 0;
 	if (reader->found[node].seen)
 		return fail(reader, start, "a second member of this name", node);
@@ -237,8 +277,8 @@ static int container_end(struct reader *reader)
 	const struct frame *frame = &reader->frames[--reader->depth];
 
 	reader->token_end = token_start(reader) + 1;
-	record(reader, frame->node, JSON_CONTAINER, frame->start, reader->token_end - frame->start);
-	return 1;
+	return record(reader, frame->node, JSON_CONTAINER, frame->start,
+		      reader->token_end - frame->start);
 }
 
 static int on_map_start(void *arg)
@@ -329,12 +369,8 @@ static void fill(const struct reader *reader, struct json_value *values)
 {
 	for (size_t i = 0; i < reader->paths->node_count; i++) {
 		size_t value = reader->paths->nodes[i].value;
-		const struct found *found = &reader->found[i];
-		if (value == JSON_NONE)
-			continue;
-		const char *base = found->stored ? buf_text(reader->storage) : reader->data;
-		values[value] =
-			(struct json_value){ found->type, base + found->start, found->length };
+		if (value != JSON_NONE)
+			values[value] = value_of(reader, &reader->found[i]);
 	}
 }
 
@@ -356,6 +392,45 @@ bool json_read(const struct json_paths *paths, const char *data, size_t length, 
 		fill(&reader, values);
 	free(reader.found);
 	return ok;
+}
+
+static bool is_object(const struct reader *reader)
+{
+	const struct found *root = &reader->found[NODE_ROOT];
+
+	return root->type == JSON_CONTAINER && reader->data[root->start] == '{';
+}
+
+bool json_members(const char *data, size_t length, struct err *err, json_member_fn *fn, void *arg)
+{
+	static char any[] = "a member";
+	struct json_node nodes[] = {
+		[NODE_ROOT] = { .child = NODE_MEMBER,
+				.element = JSON_NONE,
+				.next = JSON_NONE,
+				.value = JSON_NONE },
+		[NODE_MEMBER] = { .path = any,
+				  .child = JSON_NONE,
+				  .element = JSON_NONE,
+				  .next = JSON_NONE },
+	};
+	const struct json_paths paths = { .nodes = nodes, .node_count = 2, .count = 1 };
+	struct buf storage BUF_AUTO = { 0 };
+	struct found found[2] = { 0 };
+	struct reader reader = {
+		.paths = &paths,
+		.data = length ? data : "",
+		.length = length,
+		.err = err,
+		.storage = &storage,
+		.found = found,
+		.member = fn,
+		.arg = arg,
+	};
+
+	bool ok = reader_run(&reader);
+	buf_done(&reader.name);
+	return ok && (is_object(&reader) || err_set(err, "is not a JSON object"));
 }
 
 void json_escape(struct buf *out, const char *text, size_t length)

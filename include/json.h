@@ -39,6 +39,17 @@ size_t json_paths_count(const struct json_paths *paths);
 MUST_USE bool json_read(const struct json_paths *paths, const char *data, size_t length,
 			struct err *err, struct buf *storage, struct json_value *values);
 
+/* A member of an object: its name, decoded to UTF-8, and its value; borrowed for the call. False
+ * ends the reading, with the reason in `err`. */
+typedef bool json_member_fn(void *arg, const char *name, size_t name_length,
+			    const struct json_value *value, struct err *err);
+
+/* Hands out the members of the object that the text is, in their order, one of a repeated name as
+ * often as it comes. False: the text is no JSON, or no object, or fn said so; what came before the
+ * fault has then been handed out. */
+MUST_USE bool json_members(const char *data, size_t length, struct err *err, json_member_fn *fn,
+			   void *arg);
+
 /* Appends text as the inside of a JSON string (no quotes). */
 void json_escape(struct buf *out, const char *text, size_t length);
 

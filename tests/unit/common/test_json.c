@@ -329,6 +329,61 @@ static void an_empty_set_only_checks(void **state)
 	json_paths_free(NULL);
 }
 
+/* Writes "name=type:text;"; refuses the name "stop". */
+static bool take_member(void *arg, const char *name, size_t length, const struct json_value *value,
+			struct err *err)
+{
+	struct buf *out = arg;
+
+	if (length == 4 && !memcmp(name, "stop", length))
+		return err_set(err, "stopped");
+	buf_add(out, name, length);
+	buf_addf(out, "=%d:%.*s;", (int)value->type, (int)value->length, value->text);
+	return true;
+}
+
+static void members_are_handed_out_in_order(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *data;
+		size_t length;
+		const char *members;
+		const char *fault; /* NULL: none */
+	} cases[] = {
+		{ TEXT("{}"), "", NULL },
+		{ TEXT(" { \"b\" : \"x\" , \"a\" : 1.10 } "), "b=4:x;a=3:1.10;", NULL },
+		{ TEXT("{\"a\":null,\"a\":true,\"\":\"\"}"), "a=1:null;a=2:true;=4:;", NULL },
+		{ TEXT("{\"a\":{\"b\":[{\"c\":\"\\u0000\"}]},\"d\":[ {} ]}"),
+		  "a=5:{\"b\":[{\"c\":\"\\u0000\"}]};d=5:[ {} ];", NULL },
+		{ TEXT("{\"\\u0061\\n\":\"x\\ty\",\"b\":\"plain\",\"c\":\"\\\"\"}"),
+		  "a\n=4:x\ty;b=4:plain;c=4:\";", NULL },
+		{ TEXT("{\"a\":1,\"stop\":2,\"b\":3}"), "a=3:1;", "stopped" },
+		{ TEXT("{\"a\":1,\"b\":}"), "a=3:1;", "byte 12: " },
+		{ TEXT("{\"a\":1} x"), "a=3:1;", "byte 9: " },
+		{ TEXT("{\"a\":\"\\u0000\"}"), "", "byte 5: \\u0000 is not allowed" },
+		{ TEXT("{\"\\ud800\":1}"), "", "byte 1: half of a surrogate pair at a member" },
+		{ TEXT("[{\"a\":1}]"), "", "is not a JSON object" },
+		{ TEXT("\"a\""), "", "is not a JSON object" },
+		{ TEXT("7"), "", "is not a JSON object" },
+		{ TEXT(""), "", "byte 0: " },
+		{ TEXT("{\"a\":\"\xff\"}"), "", "byte 6: not UTF-8" },
+	};
+
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct buf out = { 0 };
+		struct err err = { "" };
+		char *data = exact(cases[i].data, cases[i].length);
+		bool ok = json_members(data, cases[i].length, &err, take_member, &out);
+		assert_string_equal(buf_text(&out), cases[i].members);
+		assert_int_equal(ok, !cases[i].fault);
+		if (cases[i].fault && strncmp(err.text, cases[i].fault, strlen(cases[i].fault)))
+			fail_msg("%s: \"%s\"", cases[i].data, err.text);
+		buf_done(&out);
+		free(data);
+	}
+}
+
 static void bad_pointers_are_named(void **state)
 {
 	(void)state;
@@ -459,6 +514,7 @@ int main(void)
 		cmocka_unit_test(long_values_arrive_whole),
 		cmocka_unit_test(pointers_overlap_and_are_shared),
 		cmocka_unit_test(an_empty_set_only_checks),
+		cmocka_unit_test(members_are_handed_out_in_order),
 		cmocka_unit_test(bad_pointers_are_named),
 		cmocka_unit_test(mutations_are_survived),
 		cmocka_unit_test(escapes_for_a_string),
