@@ -43,13 +43,19 @@ static void default_instance(struct conf *conf, enum conf_program program)
 
 static void choose_conninfo(struct conf *conf, enum conf_program program)
 {
-	const char *own[] = { [CONF_RELAY] = conf->relay.conninfo,
-			      [CONF_LEDGER] = conf->ledger.conninfo,
-			      [CONF_CONSOLE] = conf->console.conninfo };
-	if (!*own[program])
+	const struct {
+		const char *key;
+		const char *conninfo;
+	} own[] = {
+		[CONF_RELAY] = { "relay.conninfo", conf->relay.conninfo },
+		[CONF_LEDGER] = { "ledger.conninfo", conf->ledger.conninfo },
+		[CONF_CONSOLE] = { "console.conninfo", conf->console.conninfo },
+	};
+	if (!*own[program].conninfo)
 		return;
 	free(conf->postgres.conninfo);
-	conf->postgres.conninfo = mem_text(own[program]);
+	conf->postgres.conninfo = mem_text(own[program].conninfo);
+	conf_places_copy(conf->places, own[program].key, "postgres.conninfo");
 }
 
 /* A body of "" is one. */
@@ -72,34 +78,36 @@ static bool read_text(struct conf *conf, struct buf *faults)
 	return false;
 }
 
-static void load(struct conf *conf, enum conf_program program, struct conf_faults *faults)
+static void load(struct conf *conf, const struct conf_source *source, struct conf_faults *faults)
 {
+	enum conf_program program = source->program;
 	conf_read_defaults(conf);
 	conf_read_file(conf, faults);
 	conf_read_environment(conf, faults);
+	for (size_t i = 0; i < source->flag_count; i++)
+		conf_read_flag(conf, &source->flags[i], faults);
 	if (conf_places_find(conf->places, ""))
 		return; /* there is no tree, so nothing of it is missing */
 	if (program == CONF_LEDGER)
 		conf_read_required(conf, faults);
 	conf_profiles_add(conf);
-	conf_check_sections(conf, program, faults);
-	conf_check_rules(conf, program, faults);
+	conf_check_sections(conf, source, faults);
+	conf_check_rules(conf, source, faults);
 	note_bodies(conf);
 	default_instance(conf, program);
 	choose_conninfo(conf, program);
 }
 
-bool conf_load(const char *path, enum conf_program program, struct buf *faults,
-	       struct conf **conf_r)
+bool conf_load_from(const struct conf_source *source, struct buf *faults, struct conf **conf_r)
 {
 	struct conf *conf = mem_zero(sizeof(*conf));
-	conf->path = mem_text(path);
+	conf->path = mem_text(source->path);
 	conf->places = mem_zero(sizeof(*conf->places));
-	conf->places->path = mem_text(path);
+	conf->places->path = mem_text(source->path);
 	struct conf_faults found = { .places = conf->places };
 	bool ok = read_text(conf, faults);
 	if (ok)
-		load(conf, program, &found);
+		load(conf, source, &found);
 	if (found.count)
 		ok = false;
 	conf_faults_print(&found, faults);
@@ -110,6 +118,13 @@ bool conf_load(const char *path, enum conf_program program, struct buf *faults,
 	}
 	*conf_r = conf;
 	return true;
+}
+
+bool conf_load(const char *path, enum conf_program program, struct buf *faults,
+	       struct conf **conf_r)
+{
+	const struct conf_source source = { .path = path, .program = program };
+	return conf_load_from(&source, faults, conf_r);
 }
 
 const struct conf_profile *conf_profile_find(const struct conf *conf, const char *name)

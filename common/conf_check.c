@@ -58,11 +58,15 @@ static bool check_properties(const struct conf *conf, struct conf_faults *faults
 	return servers;
 }
 
-static bool check_properties_file(const struct conf *conf, struct conf_faults *faults)
+/* True when the servers are named there, or may be. */
+static bool check_properties_file(const struct conf *conf, const struct conf_source *source,
+				  struct conf_faults *faults)
 {
 	struct properties properties;
 	struct err err;
 	bool servers = false;
+	if (source->closed)
+		return true;
 	if (!properties_read(conf->kafka.properties_file, &err, &properties)) {
 		conf_fault(faults, "kafka.properties_file", "%s", err.text);
 		return true; /* what it would have held is not known */
@@ -78,13 +82,13 @@ static bool check_properties_file(const struct conf *conf, struct conf_faults *f
 	return servers;
 }
 
-static void check_kafka(const struct conf *conf, enum conf_program program,
+static void check_kafka(const struct conf *conf, const struct conf_source *source,
 			struct conf_faults *faults)
 {
 	bool servers = check_properties(conf, faults);
-	if (program == CONF_CONSOLE)
+	if (source->program == CONF_CONSOLE)
 		return;
-	if (*conf->kafka.properties_file && check_properties_file(conf, faults))
+	if (*conf->kafka.properties_file && check_properties_file(conf, source, faults))
 		servers = true;
 	if (!servers)
 		conf_fault(faults, "kafka.properties",
@@ -103,7 +107,7 @@ static void check_relay(const struct conf_relay *relay, struct conf_faults *faul
 		conf_fault(faults, "relay.content_type", "%s", err.text);
 }
 
-void conf_check_sections(const struct conf *conf, enum conf_program program,
+void conf_check_sections(const struct conf *conf, const struct conf_source *source,
 			 struct conf_faults *faults)
 {
 	check_shown_name("general.environment", conf->general.environment, faults);
@@ -112,10 +116,10 @@ void conf_check_sections(const struct conf *conf, enum conf_program program,
 	check_conninfo("relay.conninfo", conf->relay.conninfo, faults);
 	check_conninfo("ledger.conninfo", conf->ledger.conninfo, faults);
 	check_conninfo("console.conninfo", conf->console.conninfo, faults);
-	check_kafka(conf, program, faults);
+	check_kafka(conf, source, faults);
 	check_relay(&conf->relay, faults);
 	if (conf->ledger.due_low >= conf->ledger.due_high)
 		conf_fault(faults, "ledger.due_low", "must be less than ledger.due_high");
-	if (program == CONF_LEDGER && conf->effect_count == 0)
+	if (source->program == CONF_LEDGER && conf->effect_count == 0)
 		conf_fault(faults, "effects", "at least one effect is required");
 }

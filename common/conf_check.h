@@ -7,10 +7,10 @@
 
 /* general, postgres, kafka, relay, ledger. Opens kafka.properties_file, for a program that uses it.
  */
-void conf_check_sections(const struct conf *conf, enum conf_program program,
+void conf_check_sections(const struct conf *conf, const struct conf_source *source,
 			 struct conf_faults *faults);
 /* targets, effects, profiles. Looks for the TLS files, for the ledger. */
-void conf_check_rules(const struct conf *conf, enum conf_program program,
+void conf_check_rules(const struct conf *conf, const struct conf_source *source,
 		      struct conf_faults *faults);
 
 #endif

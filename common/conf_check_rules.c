@@ -184,6 +184,18 @@ static void check_tls(const struct check *check, const struct conf_target *targe
 	check_file(check, "key_file", target->key_file);
 }
 
+/* The configuration is shown to people, so what proves who we are does not stand in it. */
+static void check_auth(const struct check *check, const char *auth)
+{
+	struct err err;
+	if (!conf_header_value_check(auth, &err))
+		FAULT(check, "auth", "%s", err.text);
+	else if (*auth && !strstr(auth, "${"))
+		FAULT(check, "auth",
+		      "must not hold the secret itself; write it into a file, name that in "
+		      "secret_file, and write ${secret} in its place, as in \"Bearer ${secret}\"");
+}
+
 static bool pointer_valid(const char *pointer)
 {
 	if (*pointer && *pointer != '/')
@@ -205,8 +217,7 @@ static void check_target(struct check *check, const struct conf_target *target, 
 	if (*target->profile && !profile)
 		FAULT(check, "profile", "%s is neither a shipped profile nor one of profiles",
 		      conf_value_quoted(&shown, target->profile));
-	if (!conf_header_value_check(target->auth, &err))
-		FAULT(check, "auth", "%s", err.text);
+	check_auth(check, target->auth);
 	check_headers(check, "headers", &target->headers, profile);
 	if (target->timeout < target->connect_timeout)
 		FAULT(check, "timeout", "is shorter than connect_timeout, which is a part of it");
@@ -302,14 +313,15 @@ static void check_effect(struct check *check, const struct conf_effect *effect)
 	check_times(check, effect);
 }
 
-void conf_check_rules(const struct conf *conf, enum conf_program program,
+void conf_check_rules(const struct conf *conf, const struct conf_source *source,
 		      struct conf_faults *faults)
 {
 	struct check check = { .conf = conf, .faults = faults };
+	bool open = source->program == CONF_LEDGER && !source->closed;
 	check_profiles(&check);
 	begin(&check, "targets");
 	for (; check.index < conf->target_count; check.index++)
-		check_target(&check, &conf->targets[check.index], program == CONF_LEDGER);
+		check_target(&check, &conf->targets[check.index], open);
 	begin(&check, "effects");
 	for (; check.index < conf->effect_count; check.index++)
 		check_effect(&check, &conf->effects[check.index]);

@@ -185,12 +185,14 @@ static const struct conf_key target_keys[] = {
 	    "how it treats an idempotency key: \"stripe-v1\", \"plain\" or one of profiles",
 	    REQUIRED),
 	KEY(conf_target, auth, CONF_TEXT, "",
-	    "value of the Authorization header; ${secret} is the first line of secret_file"),
+	    "value of the Authorization header, with ${secret} in it: the first line of "
+	    "secret_file"),
 	KEY(conf_target, secret_file, CONF_TEXT, "", "file whose first line is the secret"),
 	KEY(conf_target, headers, CONF_PAIRS, NULL,
 	    "headers of every request, (\"name\", \"value\") each; one of the same name in an "
 	    "effect "
-	    "wins"),
+	    "wins",
+	    .headers = true),
 	KEY(conf_target, connect_timeout, CONF_DURATION, "3s", "to be connected, TLS included",
 	    RANGE(USEC_MS, 10 * USEC_MIN)),
 	KEY(conf_target, timeout, CONF_DURATION, "30s",
@@ -263,7 +265,8 @@ static const struct conf_key request_keys[] = {
 	KEY(conf_effect, path, CONF_TEXT, "/", "template, appended to the target's url", NOT_EMPTY),
 	KEY(conf_effect, query, CONF_PAIRS, NULL,
 	    "parameters, (\"name\", \"template\") each, escaped as they are appended"),
-	KEY(conf_effect, headers, CONF_PAIRS, NULL, "headers, (\"name\", \"template\") each"),
+	KEY(conf_effect, headers, CONF_PAIRS, NULL, "headers, (\"name\", \"template\") each",
+	    .headers = true),
 	KEY(conf_effect, content_type, CONF_TEXT, "",
 	    "of the body, which decides how values are escaped in it; \"\": the event's own, or "
 	    "application/json where there is a body"),

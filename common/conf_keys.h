@@ -40,6 +40,7 @@ struct conf_key {
 	const struct conf_word *words;
 	const char *never; /* the word for USEC_NEVER, or NULL */
 	const struct conf_table *group;
+	bool headers; /* pairs that are headers: some carry a secret */
 };
 
 struct conf_table {

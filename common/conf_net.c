@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "buf.h"
+#include "conf.h"
 
 #define TOPIC_MAX 249
 #define HOST_MAX  253
@@ -246,6 +247,16 @@ bool conf_header_name_check(const char *name, struct err *err)
 			return err_set(err, "the header %s cannot be set here: %s", name,
 				       reserved_headers[i].why);
 	return true;
+}
+
+bool conf_header_is_secret(const char *name)
+{
+	static const char *const words[] = { "auth",    "token",    "secret", "api-key",   "apikey",
+					     "api_key", "password", "cookie", "credential" };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasestr(name, words[i]))
+			return true;
+	return false;
 }
 
 bool conf_header_value_check(const char *value, struct err *err)

@@ -39,6 +39,16 @@ void conf_places_add(struct conf_places *places, const char *key, unsigned line,
 	place->line = line;
 }
 
+void conf_places_copy(struct conf_places *places, const char *from, const char *to)
+{
+	const struct conf_place *place = find(places, from);
+	unsigned line = place ? place->line : 0;
+	char *variable = mem_text(place ? place->variable : NULL);
+	if (place)
+		conf_places_add(places, to, line, variable);
+	free(variable);
+}
+
 void conf_places_done(struct conf_places *places)
 {
 	for (size_t i = 0; i < places->count; i++) {

@@ -9,8 +9,8 @@
 
 struct conf_place {
 	char *key;      /* "targets[1].url" */
-	unsigned line;  /* of the text; 0: it comes from the environment */
-	char *variable; /* of the environment, or NULL */
+	unsigned line;  /* of the text; 0: it does not come from there */
+	char *variable; /* of the environment, or the option of the command line, or NULL */
 };
 
 struct conf_places {
@@ -23,6 +23,8 @@ struct conf_places {
 /* A later place of the same key replaces the earlier one. */
 void conf_places_add(struct conf_places *places, const char *key, unsigned line,
 		     const char *variable);
+/* The value of `to` is that of `from`: so is its place. */
+void conf_places_copy(struct conf_places *places, const char *from, const char *to);
 /* NULL: the key stands nowhere, it has its default. */
 const struct conf_place *conf_places_find(const struct conf_places *places, const char *key);
 void conf_places_done(struct conf_places *places);

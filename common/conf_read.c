@@ -399,6 +399,48 @@ void conf_read_environment(struct conf *conf, struct conf_faults *faults)
 	}
 }
 
+/* --- the command line --------------------------------------------------------------------------
+ */
+
+/* The row of a key outside of the lists. A flag that names another one is a fault of the program.
+ */
+static const struct conf_key *find_scalar(const char *path, const struct conf_section **section_r)
+{
+	for (size_t i = 0; i < conf_section_count; i++) {
+		const struct conf_section *section = &conf_sections[i];
+		size_t length = strlen(section->name);
+		const struct conf_key *key = NULL;
+		if (strncmp(path, section->name, length) == 0 && path[length] == '.')
+			key = find_key(section->table, path + length + 1);
+		if (!key || section->item_size || !conf_value_scalar(key->type))
+			continue;
+		*section_r = section;
+		return key;
+	}
+	abort();
+}
+
+void conf_read_flag(struct conf *conf, const struct conf_flag *flag, struct conf_faults *faults)
+{
+	const struct conf_section *section;
+	const struct conf_key *key = find_scalar(flag->key, &section);
+	struct err err;
+	conf_places_add(conf->places, flag->key, 0, flag->option);
+	if (!conf_value_parse(key, flag->value, &err, at(conf, section->offset)))
+		conf_fault(faults, flag->key, "%s", err.text);
+}
+
+bool conf_flag_check(const struct conf_flag *flag, struct err *err)
+{
+	const struct conf_section *section;
+	const struct conf_key *key = find_scalar(flag->key, &section);
+	struct conf scratch = { 0 };
+	bool ok = conf_value_parse(key, flag->value, err, at(&scratch, section->offset));
+	if (key->type == CONF_TEXT)
+		free(*(char **)at(&scratch, section->offset + key->offset));
+	return ok;
+}
+
 /* --- what must be there ------------------------------------------------------------------------
  */
 

@@ -10,6 +10,7 @@ void conf_read_defaults(struct conf *conf);
 /* What cannot be read, and what no table knows, is added to the faults. */
 void conf_read_file(struct conf *conf, struct conf_faults *faults);
 void conf_read_environment(struct conf *conf, struct conf_faults *faults);
+void conf_read_flag(struct conf *conf, const struct conf_flag *flag, struct conf_faults *faults);
 /* Keys that must be there: of every item of targets, effects and profiles. */
 void conf_read_required(const struct conf *conf, struct conf_faults *faults);
 /* Frees all that the tables know. */

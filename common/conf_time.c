@@ -1,8 +1,11 @@
-/* RFC 3339, section 5.6. A leap second is refused: no clock of ours could show it. */
+/* RFC 3339, section 5.6. A leap second is refused: no clock of ours could show it; and so is what
+ * is not of the years 1970 to 9999 in UTC, for it could not be written again. */
 #include "conf_time.h"
 
 #include <string.h>
 #include <time.h>
+
+#define TIME_END (253402300800 * USEC_SEC) /* the year 10000 */
 
 /* Exactly `digits` digits, within the bounds; moves the text on. */
 static bool number(const char **text, int digits, int low, int high, int *number_r)
@@ -76,6 +79,9 @@ bool conf_time_parse(const char *text, usec_t *wall_r)
 	time_t seconds = timegm(&tm);
 	if (tm.tm_mday != day)
 		return false; /* the 30th of February became a day of March */
-	*wall_r = (usec_t)seconds * USEC_SEC + part - east;
+	usec_t wall = (usec_t)seconds * USEC_SEC + part - east;
+	if (wall < 0 || wall >= TIME_END)
+		return false;
+	*wall_r = wall;
 	return true;
 }

@@ -174,7 +174,7 @@ static bool parse_size(const char *text, int64_t *bytes_r)
 	return false;
 }
 
-static const char *format_size(int64_t bytes, char *buffer, size_t size)
+const char *conf_value_size(int64_t bytes, char *buffer, size_t size)
 {
 	size_t unit = 0;
 	while (bytes == 0 ? unit < SIZE_UNITS - 1 : bytes % size_units[unit].bytes != 0)
@@ -196,8 +196,8 @@ static bool set_size(const struct conf_key *key, const char *text, struct err *e
 	if (bytes < key->low || bytes > key->high)
 		return err_set(err, "%s is outside of \"%s\" to \"%s\"",
 			       conf_value_quoted(&shown, text),
-			       format_size(key->low, low, sizeof(low)),
-			       format_size(key->high, high, sizeof(high)));
+			       conf_value_size(key->low, low, sizeof(low)),
+			       conf_value_size(key->high, high, sizeof(high)));
 	*(int64_t *)field(key, base) = bytes;
 	return true;
 }

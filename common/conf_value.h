@@ -25,6 +25,8 @@ MUST_USE bool conf_value_status(const config_setting_t *setting, struct err *err
 /* "this is a list; expected a text in quotes": what was found, and what the key wants. */
 bool conf_value_mismatch(const struct conf_key *key, const config_setting_t *setting,
 			 struct err *err);
+/* "16MiB": exact, as it is read again. */
+const char *conf_value_size(int64_t bytes, char *buffer, size_t size);
 bool conf_value_scalar(enum conf_type type);
 /* `"text"`, safe to print and cut where it is long, added to the buffer; gives the buffer's text.
  */

@@ -1,6 +1,6 @@
 /* The configuration: one libconfig file for the three programs, checked whole by each of them.
  *
- * conf_load() reads flag, COUNTERFOIL_SECTION_KEY environment, file and default in that order and
+ * conf_load() reads flags, COUNTERFOIL_SECTION_KEY environment, file and default in that order and
  * reports *all* faults at once, one a line, each with file, line, key and remedy. An unknown key is
  * a fault in any section. A required key binds only the program that uses it. Tables in
  * common/conf_keys.c drive parsing, defaults, the printed configuration and the sample.
@@ -188,9 +188,29 @@ struct conf {
 	struct conf_places *places; /* private: where each key stands */
 };
 
+/* A value from the command line. */
+struct conf_flag {
+	const char *option; /* "--log-level": where a fault of it stands */
+	const char *key;    /* "log.level": a key outside of the lists, no list itself */
+	const char *value;
+};
+
+/* Where a configuration comes from, and for whom. */
+struct conf_source {
+	const char *path;
+	enum conf_program program;
+	const struct conf_flag *flags;
+	size_t flag_count;
+	/* Opens no file that is named in it: none that holds a secret, none that perhaps is on
+	 * another machine. What is wrong with those is then not found. */
+	bool closed;
+};
+
 /* False: `faults` holds the list, ready to be shown, and *conf_r is untouched. */
 MUST_USE bool conf_load(const char *path, enum conf_program program, struct buf *faults,
 			struct conf **conf_r);
+MUST_USE bool conf_load_from(const struct conf_source *source, struct buf *faults,
+			     struct conf **conf_r);
 void conf_free(struct conf *conf); /* NULL is fine */
 
 /* "FILE:LINE: effects[0].key", into the caller's buffer. Of a key that has its default: the line
@@ -198,6 +218,17 @@ void conf_free(struct conf *conf); /* NULL is fine */
  * of the file. `key` is written as in the list of keys: "targets[1].url", "ledger.group",
  * "effects[0].request.headers[2]". */
 const char *conf_place(const struct conf *conf, const char *key, char *buffer, size_t size);
+
+/* The value would be taken for the key. */
+MUST_USE bool conf_flag_check(const struct conf_flag *flag, struct err *err);
+
+/* Appends the whole of it as a file, each value followed by where it comes from. Read again, by the
+ * same program in the same environment, it is the same. No secret is shown: what may be one by the
+ * name of its header is replaced, and a comment says so. */
+void conf_print(const struct conf *conf, struct buf *out);
+
+/* By its name this header carries a secret: its value is not shown to anybody. */
+bool conf_header_is_secret(const char *name);
 
 const struct conf_profile *conf_profile_find(const struct conf *conf, const char *name);
 

@@ -903,7 +903,7 @@ static void all_faults_come_at_once(void **state)
 	struct world world;
 	size_t lines = 0;
 
-	assert_false(load(&world, TARGET("auth = \"x$\"; headers = ( (\"Host\", \"x\") );"), "",
+	assert_false(load(&world, TARGET("auth = \"${\"; headers = ( (\"Host\", \"x\") );"), "",
 			  "{ name = \"a\"; " ON "target = \"payments\"; key = \"x\"; "
 			  "mode = \"natural\"; request = { method = \"PUT\"; path = \"x\"; "
 			  "query = ( (\"a\", \"$\"), (\"b\", \"${x}\") ); body = \"{\"; }; }, "
