@@ -41,21 +41,22 @@ static void default_instance(struct conf *conf, enum conf_program program)
 	conf->general.instance = buf_take(&name);
 }
 
+static const char *own_conninfo(const struct conf *conf, enum conf_program program)
+{
+	const char *own[] = { [CONF_RELAY] = conf->relay.conninfo,
+			      [CONF_LEDGER] = conf->ledger.conninfo,
+			      [CONF_CONSOLE] = conf->console.conninfo };
+	return own[program];
+}
+
 static void choose_conninfo(struct conf *conf, enum conf_program program)
 {
-	const struct {
-		const char *key;
-		const char *conninfo;
-	} own[] = {
-		[CONF_RELAY] = { "relay.conninfo", conf->relay.conninfo },
-		[CONF_LEDGER] = { "ledger.conninfo", conf->ledger.conninfo },
-		[CONF_CONSOLE] = { "console.conninfo", conf->console.conninfo },
-	};
-	if (!*own[program].conninfo)
+	const char *key = conf_conninfo_key(conf, program);
+	if (strcmp(key, "postgres.conninfo") == 0)
 		return;
 	free(conf->postgres.conninfo);
-	conf->postgres.conninfo = mem_text(own[program].conninfo);
-	conf_places_copy(conf->places, own[program].key, "postgres.conninfo");
+	conf->postgres.conninfo = mem_text(own_conninfo(conf, program));
+	conf_places_copy(conf->places, key, "postgres.conninfo");
 }
 
 /* A body of "" is one. */
@@ -133,4 +134,12 @@ const struct conf_profile *conf_profile_find(const struct conf *conf, const char
 		if (strcmp(conf->profiles[i].name, name) == 0)
 			return &conf->profiles[i];
 	return NULL;
+}
+
+const char *conf_conninfo_key(const struct conf *conf, enum conf_program program)
+{
+	static const char *const keys[] = { [CONF_RELAY] = "relay.conninfo",
+					    [CONF_LEDGER] = "ledger.conninfo",
+					    [CONF_CONSOLE] = "console.conninfo" };
+	return *own_conninfo(conf, program) ? keys[program] : "postgres.conninfo";
 }

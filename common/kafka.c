@@ -2,8 +2,10 @@
 #include "kafka.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -93,7 +95,7 @@ static bool apply_password(rd_kafka_conf_t *conf, const char *path, struct err *
 	if (!*path)
 		return true;
 	if (!conf_read_secret(path, err, &password))
-		return err_prefix(err, "kafka.password_file");
+		return false;
 	bool ok = kafka_conf_set(conf, "sasl.password", password, err);
 	free(password);
 	return ok;
@@ -103,15 +105,118 @@ bool kafka_conf_new(const struct conf_kafka *kafka, struct log *log, struct err 
 		    rd_kafka_conf_t **conf_r)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_new();
-	if (!apply_list(conf, &kafka->properties, err) ||
-	    !apply_file(conf, kafka->properties_file, err) ||
-	    !apply_password(conf, kafka->password_file, err)) {
+	bool ok = apply_list(conf, &kafka->properties, err) &&
+		  apply_file(conf, kafka->properties_file, err) &&
+		  (apply_password(conf, kafka->password_file, err) ||
+		   err_prefix(err, "kafka.password_file"));
+	if (!ok) {
 		rd_kafka_conf_destroy(conf);
 		return false;
 	}
 	rd_kafka_conf_set_log_cb(conf, log_of_opaque);
 	rd_kafka_conf_set_opaque(conf, log);
 	*conf_r = conf;
+	return true;
+}
+
+/* --- checks without a server --------------------------------------------------------------------
+ */
+
+static void add_fault(const struct conf *conf, const char *key, const struct err *err,
+		      struct buf *faults)
+{
+	char place[1024];
+	buf_addf(faults, "%s: %s\n", conf_place(conf, key, place, sizeof(place)), err->text);
+}
+
+static void check_list(const struct conf *conf, rd_kafka_conf_t *scratch, struct buf *faults)
+{
+	const struct conf_pairs *pairs = &conf->kafka.properties;
+	char key[64];
+	struct err err;
+	for (size_t i = 0; i < pairs->count; i++) {
+		(void)snprintf(key, sizeof(key), "kafka.properties[%zu]", i);
+		if (!set_users(scratch, pairs->items[i].name, pairs->items[i].value, &err))
+			add_fault(conf, key, &err, faults);
+	}
+}
+
+static void check_file(const struct conf *conf, rd_kafka_conf_t *scratch, struct buf *faults)
+{
+	const char *path = conf->kafka.properties_file;
+	struct properties properties;
+	struct err err;
+	if (!*path)
+		return;
+	if (!properties_read(path, &err, &properties)) {
+		add_fault(conf, "kafka.properties_file", &err, faults);
+		return;
+	}
+	for (size_t i = 0; i < properties.count; i++) {
+		const struct property *property = &properties.items[i];
+		if (!set_users(scratch, property->name, property->value, &err))
+			buf_addf(faults, "%s:%u: %s\n", path, property->line, err.text);
+	}
+	properties_done(&properties);
+}
+
+void kafka_conf_check(const struct conf *conf, struct buf *faults)
+{
+	rd_kafka_conf_t *scratch = rd_kafka_conf_new();
+	struct err err;
+	check_list(conf, scratch, faults);
+	check_file(conf, scratch, faults);
+	if (!apply_password(scratch, conf->kafka.password_file, &err))
+		add_fault(conf, "kafka.password_file", &err, faults);
+	rd_kafka_conf_destroy(scratch);
+}
+
+static void log_nothing(const rd_kafka_t *client, int level, const char *facility, const char *text)
+{
+	(void)client;
+	(void)level;
+	(void)facility;
+	(void)text;
+}
+
+static bool setting_is(const rd_kafka_conf_t *conf, const char *name, const char *value)
+{
+	char text[64];
+	size_t size = sizeof(text);
+	return rd_kafka_conf_get(conf, name, text, &size) == RD_KAFKA_CONF_OK &&
+	       strcasecmp(text, value) == 0;
+}
+
+/* With these a client fetches a token or a ticket as soon as it is made. */
+static bool logs_in_elsewhere(const rd_kafka_conf_t *conf)
+{
+	return setting_is(conf, "sasl.mechanism", "GSSAPI") ||
+	       setting_is(conf, "sasl.mechanism", "OAUTHBEARER");
+}
+
+static void leave_out_login(rd_kafka_conf_t *conf)
+{
+	const char *without = NULL;
+	if (setting_is(conf, "security.protocol", "sasl_ssl"))
+		without = "ssl";
+	else if (setting_is(conf, "security.protocol", "sasl_plaintext"))
+		without = "plaintext";
+	if (without && logs_in_elsewhere(conf))
+		(void)rd_kafka_conf_set(conf, "security.protocol", without, NULL, 0);
+}
+
+bool kafka_client_check(rd_kafka_conf_t *conf, rd_kafka_type_t type, struct err *err)
+{
+	char why[512];
+	rd_kafka_conf_set_log_cb(conf, log_nothing);
+	(void)rd_kafka_conf_set(conf, "bootstrap.servers", NULL, NULL, 0);
+	leave_out_login(conf);
+	rd_kafka_t *client = rd_kafka_new(type, conf, why, sizeof(why));
+	if (!client) {
+		rd_kafka_conf_destroy(conf);
+		return err_set(err, "librdkafka refuses these settings: %s", why);
+	}
+	rd_kafka_destroy_flags(client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
 	return true;
 }
 

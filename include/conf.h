@@ -219,6 +219,9 @@ void conf_free(struct conf *conf); /* NULL is fine */
  * "effects[0].request.headers[2]". */
 const char *conf_place(const struct conf *conf, const char *key, char *buffer, size_t size);
 
+/* Where the program's connection string stands: "relay.conninfo", "postgres.conninfo". */
+const char *conf_conninfo_key(const struct conf *conf, enum conf_program program);
+
 /* The value would be taken for the key. */
 MUST_USE bool conf_flag_check(const struct conf_flag *flag, struct err *err);
 

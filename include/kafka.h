@@ -5,6 +5,7 @@
 
 #include <librdkafka/rdkafka.h>
 
+#include "buf.h"
 #include "conf.h"
 #include "err.h"
 #include "log.h"
@@ -27,6 +28,13 @@ void kafka_conf_set_owner(rd_kafka_conf_t *conf, void *owner);
 /* rd_kafka_conf_set() with our error. */
 MUST_USE bool kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,
 			     struct err *err);
+
+/* Tries every property of the configuration by itself, and opens its files: all that is wrong, one
+ * a line, each with its place. */
+void kafka_conf_check(const struct conf *conf, struct buf *faults);
+/* Whether rd_kafka_new() would take them: a client is made that knows no server, and so asks none,
+ * and is destroyed. What needs a server even for that, to log in, is left out. Takes `conf`. */
+MUST_USE bool kafka_client_check(rd_kafka_conf_t *conf, rd_kafka_type_t type, struct err *err);
 
 /* Calls fn on the loop whenever the queue goes from empty to not empty, and once at the beginning
  * for what is there already: drain it to NULL each time. (A timer should poll as well: the wake-up

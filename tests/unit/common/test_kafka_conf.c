@@ -198,6 +198,70 @@ static void what_is_refused_names_its_place(void **state)
 	}
 }
 
+/* --- checks without a server ---------------------------------------------------------------------
+ */
+
+static void all_wrong_properties_are_told(void **state)
+{
+	(void)state;
+	struct conf *conf;
+	struct buf faults = { 0 };
+	fixture_write("c.conf", "kafka = { properties = ( (\"bootstrap.servers\", \"b:1\"),\n"
+				"  (\"linger.ms\", \"soon\"),\n  (\"nonsense\", \"1\") );\n"
+				"  properties_file = \"k.properties\";\n"
+				"  password_file = \"nowhere\"; };\n");
+	fixture_write("k.properties", "sasl.username=u\n\nsasl.pasword=hush\n");
+	assert_true(conf_load("c.conf", CONF_RELAY, &faults, &conf));
+	kafka_conf_check(conf, &faults);
+	assert_string_equal(
+		buf_text(&faults),
+		"c.conf:2: kafka.properties[1]: Kafka property linger.ms: Invalid value for "
+		"configuration property \"queue.buffering.max.ms\"\n"
+		"c.conf:3: kafka.properties[2]: Kafka property nonsense: No such configuration "
+		"property: \"nonsense\"\n"
+		"k.properties:3: Kafka property sasl.pasword: No such configuration property: "
+		"\"sasl.pasword\"\n"
+		"c.conf:5: kafka.password_file: nowhere: No such file or "
+		"directory\n");
+	buf_done(&faults);
+	conf_free(conf);
+}
+
+static void a_client_is_tried_without_a_server(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *properties[4];
+		const char *values[4];
+		const char *why; /* NULL: taken */
+	} cases[] = {
+		{ { NULL }, { NULL }, NULL },
+		{ { "security.protocol", "ssl.ca.location" }, { "ssl", "/nowhere" }, "ssl.ca" },
+		{ { "security.protocol", "sasl.mechanism" },
+		  { "sasl_ssl", "PLAIN" },
+		  "sasl.username and sasl.password must be set" },
+		{ { "max.poll.interval.ms" }, { "10000" }, "session.timeout.ms" },
+		{ { "security.protocol", "sasl.mechanism" },
+		  { "sasl_plaintext", "OAUTHBEARER" },
+		  NULL },
+		{ { "security.protocol" }, { "sasl_plaintext" }, NULL }, /* GSSAPI */
+		{ { "security.protocol", "ssl.ca.location" },
+		  { "sasl_ssl", "/nowhere" },
+		  "ssl.ca" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rd_kafka_conf_t *conf = rd_kafka_conf_new();
+		struct err err = { "" };
+		assert_true(kafka_conf_set(conf, "bootstrap.servers", "127.0.0.1:1", &err));
+		for (size_t k = 0; k < 4 && cases[i].properties[k]; k++)
+			if (!kafka_conf_set(conf, cases[i].properties[k], cases[i].values[k], &err))
+				fail_msg("%s", err.text);
+		bool ok = kafka_client_check(conf, RD_KAFKA_CONSUMER, &err);
+		if (ok != !cases[i].why || (!ok && !strstr(err.text, cases[i].why)))
+			fail_msg("case %zu: \"%s\"", i, err.text);
+	}
+}
+
 /* --- log and wake-up -----------------------------------------------------------------------------
  */
 
@@ -279,7 +343,7 @@ static void errors_wake_the_loop_and_reach_the_log(void **state)
 		run_client(&scene, owner, logged, sizeof(logged));
 		assert_true(scene.wakeups >= 1);
 		assert_true(scene.errors >= 1);
-		assert_non_null(strstr(logged, " level=error program=relay msg=librdkafka "
+		assert_non_null(strstr(logged, " level=warn program=relay msg=librdkafka "
 					       "client=rdkafka#producer-"));
 		assert_non_null(strstr(logged, " facility=FAIL detail=\""));
 		assert_non_null(strstr(logged, "127.0.0.1:1"));
@@ -290,11 +354,11 @@ static void errors_wake_the_loop_and_reach_the_log(void **state)
 static void a_quiet_log_stays_quiet(void **state)
 {
 	(void)state;
-	struct scene scene = { .log = log_new("relay", LOG_ERROR, LOG_JSON) };
+	struct scene scene = { .log = log_new("relay", LOG_WARN, LOG_JSON) };
 	char logged[8192];
 	run_client(&scene, false, logged, sizeof(logged));
 	assert_null(strstr(logged, "\"level\":\"info\""));
-	assert_non_null(strstr(logged, "\"level\":\"error\",\"program\":\"relay\","));
+	assert_non_null(strstr(logged, "\"level\":\"warn\",\"program\":\"relay\","));
 	log_free(scene.log);
 }
 
@@ -305,6 +369,8 @@ int main(void)
 		cmocka_unit_test(properties_that_cannot_be_read),
 		cmocka_unit_test(later_sources_win),
 		cmocka_unit_test(what_is_refused_names_its_place),
+		cmocka_unit_test(all_wrong_properties_are_told),
+		cmocka_unit_test(a_client_is_tried_without_a_server),
 		cmocka_unit_test(errors_wake_the_loop_and_reach_the_log),
 		cmocka_unit_test(a_quiet_log_stays_quiet),
 	};
