@@ -363,8 +363,9 @@ void flow_forget(struct flow *flow)
 		(void)publisher_drop(flow->publisher);
 	publisher_forget(flow->publisher);
 	reader_restart(flow->reader);
-	log_warn(flow->log, "ids may mean other rows than before: the outbox is read afresh",
-		 LOG_INT("possible_duplicates", in_flight + acked));
+	log_write(flow->log, in_flight + acked > 0 ? LOG_WARN : LOG_INFO,
+		  "another run of the server, ids may mean other rows: the outbox is read afresh",
+		  LOG_FIELDS(LOG_INT("possible_duplicates", in_flight + acked)));
 }
 
 void flow_say_totals(const struct flow *flow)

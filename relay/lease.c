@@ -284,7 +284,7 @@ static void on_released(void *arg, const PGresult *result, const struct pg_error
 	struct lease *lease = answered(arg);
 	if (!lease || lease->state != LEASE_RELEASING)
 		return;
-	if (error)
+	if (error && lease->token > 0) /* else there was nothing to give back */
 		say_failure(lease, error);
 	set_state(lease, LEASE_IDLE);
 	lease->events.released(lease->events.arg);

@@ -278,11 +278,6 @@ bool outbox_polling(const struct outbox *outbox)
 	return outbox->polling;
 }
 
-size_t outbox_deleting(const struct outbox *outbox)
-{
-	return outbox->deleting;
-}
-
 uint64_t outbox_short_deletes(const struct outbox *outbox)
 {
 	return outbox->short_deletes;

@@ -54,7 +54,6 @@ void outbox_list_holders(struct outbox *outbox);
 /* Deletes acknowledged rows of the window, oldest first, as long as there are `least` of them and
  * room for another statement. */
 void outbox_delete(struct outbox *outbox, int64_t token, size_t least);
-size_t outbox_deleting(const struct outbox *outbox); /* statements on their way */
 uint64_t outbox_short_deletes(const struct outbox *outbox);
 
 void outbox_expire_once(struct outbox *outbox, int32_t rows);

@@ -57,7 +57,8 @@ struct producer {
 	usec_t renew_wait;
 	int64_t size_limit;
 	struct err reason; /* of a fatal error */
-	struct log_limit unreachable;
+	struct log_limit connection_said;
+	struct log_limit trouble_said;
 
 	struct producer_topic *buckets[BUCKETS];
 	struct producer_topic *last; /* rows of one topic come in a row */
@@ -264,19 +265,31 @@ static void on_report(rd_kafka_t *client, const rd_kafka_message_t *message, voi
 	}
 }
 
+/* One broker's connection may come and go: that is worth a line, but no alarm. */
+static void say_trouble(struct producer *producer, int code, const char *text)
+{
+	bool minor = code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT;
+	struct log_limit *limit = minor ? &producer->connection_said : &producer->trouble_said;
+	uint64_t held;
+	if (log_limit_pass(limit, usec_boot(), SAY_EVERY, &held))
+		log_write(
+			producer->log, minor ? LOG_INFO : LOG_WARN,
+			minor ? "a connection to kafka was lost"
+			      : "kafka is in trouble: rows wait in the outbox",
+			LOG_FIELDS(LOG_TEXT("error", rd_kafka_err2name((rd_kafka_resp_err_t)code)),
+				   LOG_TEXT("text", text), LOG_INT("held_back", held)));
+}
+
 static void on_error(rd_kafka_t *client, int code, const char *text, void *arg)
 {
 	struct producer *producer = arg;
-	uint64_t held;
-	if (code == RD_KAFKA_RESP_ERR__FATAL) {
-		char reason[400];
-		(void)rd_kafka_fatal_error(client, reason, sizeof(reason));
-		break_down(producer, reason);
-	} else if (log_limit_pass(&producer->unreachable, usec_boot(), SAY_EVERY, &held)) {
-		log_warn(producer->log, "kafka is in trouble: rows wait in the outbox",
-			 LOG_TEXT("error", rd_kafka_err2name((rd_kafka_resp_err_t)code)),
-			 LOG_TEXT("text", text), LOG_INT("held_back", held));
+	char reason[400];
+	if (code != RD_KAFKA_RESP_ERR__FATAL) {
+		say_trouble(producer, code, text);
+		return;
 	}
+	(void)rd_kafka_fatal_error(client, reason, sizeof(reason));
+	break_down(producer, reason);
 }
 
 static void serve(struct producer *producer)
@@ -321,22 +334,17 @@ static rd_kafka_vu_t memory(rd_kafka_vtype_t type, struct row_bytes bytes)
 	return (rd_kafka_vu_t){ .vtype = type, .u.mem = { same.out, bytes.length } };
 }
 
+/* After a fatal error everything is refused, by the code of that error. */
 static enum producer_sent not_sent(struct producer *producer, rd_kafka_error_t *error,
 				   struct err *err)
 {
-	rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+	bool full = rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR__QUEUE_FULL;
+	bool fatal = rd_kafka_fatal_error(producer->client, NULL, 0) != 0;
 	err_set(err, "%s", rd_kafka_error_string(error));
 	rd_kafka_error_destroy(error);
-	switch ((int)code) {
-	case RD_KAFKA_RESP_ERR__QUEUE_FULL:
-		return PRODUCER_BUSY;
-	case RD_KAFKA_RESP_ERR__FATAL:
-	case RD_KAFKA_RESP_ERR__STATE:
+	if (fatal)
 		break_down(producer, err->text);
-		return PRODUCER_BUSY;
-	default:
-		return PRODUCER_REFUSED;
-	}
+	return full || fatal ? PRODUCER_BUSY : PRODUCER_REFUSED;
 }
 
 enum producer_sent producer_send(struct producer *producer, struct producer_topic *topic,

@@ -1,7 +1,6 @@
 /* What becomes of a row that was read, and of one that was reported. */
 #include "publisher.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

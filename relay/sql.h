@@ -9,17 +9,23 @@
  *
  * One snapshot of the gaps and of what lies above the position, by id, cut at so many rows and
  * bytes: what comes is complete up to its last row. The sum of the sizes before a row bounds the
- * bytes, so the first one always comes. A row over the limit comes without what it carries. The
- * LIMIT inside, which the planner cannot foresee, keeps it from fetching and sorting a whole gap;
- * the order holds without a sort, for the gaps are given ascending and the parts of the union are
+ * bytes, so the first one always comes. A row over the limit comes without what it carries, its
+ * texts cut.
+ *
+ * The LIMIT inside, which the planner cannot foresee, keeps it from fetching and sorting a whole
+ * gap. The order holds without a sort: the gaps are given ascending, and the parts of the union are
  * run one after the other. */
 static const char sql_poll[] =
-	"SELECT id, event_id, topic, type, nullif(ordering_key, ''), partition,"
-	" CASE WHEN n <= $6 THEN message_key END, CASE WHEN n <= $6 THEN payload END,"
-	" CASE WHEN n <= $6 AND headers IS NOT NULL THEN (SELECT array_agg(ARRAY[h.key, h.value])"
-	"  FROM jsonb_each_text(headers) h) END,"
-	" created_at, n, n <= $6"
-	" FROM (SELECT *, sum((CASE WHEN n <= $6 THEN n ELSE 0 END + 200)::int4)"
+	"SELECT id, event_id, left(topic, 250),"
+	" CASE WHEN fits THEN type ELSE left(type, 250) END,"
+	" nullif(CASE WHEN fits THEN ordering_key ELSE left(ordering_key, 4000) END, ''),"
+	" partition,"
+	" CASE WHEN fits THEN message_key END,"
+	" CASE WHEN fits THEN payload END,"
+	" CASE WHEN fits AND headers IS NOT NULL THEN"
+	"  (SELECT array_agg(ARRAY[h.key, h.value]) FROM jsonb_each_text(headers) h) END,"
+	" created_at, n, fits"
+	" FROM (SELECT *, n <= $6 AS fits, sum((CASE WHEN n <= $6 THEN n ELSE 0 END + 200)::int4)"
 	"   OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
 	"  FROM (SELECT *, coalesce(octet_length(payload), 0)::int8"
 	"    + coalesce(octet_length(message_key), 0) + coalesce(octet_length(ordering_key), 0)"
@@ -56,8 +62,8 @@ static const char sql_delete[] =
 /* $1 how many */
 static const char sql_expire_once[] =
 	"DELETE FROM counterfoil.once o USING (SELECT scope, key FROM counterfoil.once"
-	" WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP "
-	"LOCKED) e"
+	"  WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT $1"
+	"  FOR UPDATE SKIP LOCKED) e"
 	" WHERE o.scope = e.scope AND o.key = e.key"
 	" AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'";
 

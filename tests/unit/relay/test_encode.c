@@ -208,11 +208,16 @@ static void garbage_for_headers_is_none(void **state)
 {
 	(void)state;
 	struct encoder *encoder = encoder_with(CONF_KEY_EVENT_ID);
-	static const char *const garbage[] = { "", "\x00\x00\x00", "\x7f\xff\xff\xff", "\x00\x00" };
+	static const struct row_bytes garbage[] = {
+		{ "", 0 },
+		{ "\0\0\0", 3 },
+		{ "\x7f\xff\xff\xff", 4 },
+		{ "\0\0\0\1x\0\0", 7 },
+	};
 	for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
 		struct encode_message message;
 		struct row row = sample();
-		row.headers = (struct row_bytes){ .data = garbage[i], .length = i ? i + 1 : 0 };
+		row.headers = garbage[i];
 		encode_row(encoder, &row, &message);
 		assert_int_equal(message.header_count, 7);
 	}
