@@ -7,6 +7,7 @@
 #include "mem.h"
 
 #define LIST_EVERY   (50 * USEC_MS)
+#define COST_MAX     USEC_SEC /* of one poll; behind a lock it waits, and costs nothing */
 #define STUCK_AFTER  USEC_SEC /* of pages that are full of known rows */
 #define SWEEP_SHARE  20       /* a sweep may take 1/20 of the time */
 #define SWEEP_RARELY (10 * USEC_MIN)
@@ -79,12 +80,18 @@ static bool begin_sweep(struct reader *reader, usec_t now)
 	return true;
 }
 
+static usec_t cost_of(const struct reader_poll *poll, usec_t now)
+{
+	usec_t took = now - poll->sent;
+	return took < COST_MAX ? took : COST_MAX;
+}
+
 /* Counted in time of the server, not by the clock: a sweep may wait long for room. */
 static bool end_sweep(struct reader *reader, const struct reader_poll *poll, bool full, usec_t now)
 {
 	if (!reader->sweeping)
 		return false;
-	reader->sweep_cost += now - poll->sent;
+	reader->sweep_cost += cost_of(poll, now);
 	if (full && reader->after < reader->sweep_end)
 		return false;
 	usec_t pause = reader->sweep_cost * SWEEP_SHARE;
@@ -151,7 +158,7 @@ static void keep_pace(struct reader *reader, const struct reader_poll *poll, boo
 {
 	usec_t slower = reader->pace * 2;
 	usec_t idle = reader->settings.poll_idle;
-	usec_t took = now - poll->sent;
+	usec_t took = cost_of(poll, now);
 	if (any)
 		reader->pace = reader->settings.poll_busy;
 	else

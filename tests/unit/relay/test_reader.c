@@ -91,6 +91,22 @@ static void it_leaves_the_server_half_of_the_time(void **state)
 	reader_free(reader);
 }
 
+/* A poll that stood behind a lock for ten seconds: neither it nor the sweep rests as long. */
+static void a_blocked_poll_is_not_a_costly_one(void **state)
+{
+	(void)state;
+	struct reader *reader = reader_new(&settings);
+	const struct reader_page page = { .rows = 1, .bytes = 1, .above = 1, .last = 1 };
+	usec_t unlocked = NOW + 10 * USEC_SEC;
+	struct reader_poll poll;
+	assert_true(reader_next(reader, NOW, 10, 1000, &poll));
+	assert_true(reader_answered(reader, &poll, &page, unlocked));
+	assert_int_equal(reader_wait(reader, unlocked), USEC_SEC);
+	assert_false(reader_next(reader, unlocked + 19 * USEC_SEC, 10, 1000, &poll));
+	assert_true(reader_next(reader, unlocked + 20 * USEC_SEC, 10, 1000, &poll));
+	reader_free(reader);
+}
+
 static void going_back_makes_a_poll_on_its_way_void(void **state)
 {
 	(void)state;
@@ -203,6 +219,7 @@ int main(void)
 		cmocka_unit_test(it_goes_upward),
 		cmocka_unit_test(it_is_fast_when_busy_and_slow_when_idle),
 		cmocka_unit_test(it_leaves_the_server_half_of_the_time),
+		cmocka_unit_test(a_blocked_poll_is_not_a_costly_one),
 		cmocka_unit_test(going_back_makes_a_poll_on_its_way_void),
 		cmocka_unit_test(sweeps_come_and_end),
 		cmocka_unit_test(a_long_sweep_is_seldom),
