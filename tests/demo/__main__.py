@@ -50,9 +50,12 @@ def build() -> None:
     """Quiet, unless it fails."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    target = Path(os.path.relpath(build_directory()))
+    if os.environ.get("SAN"):       # make adds the last part by itself
+        target = target.parent
     started = time.monotonic()
     done = subprocess.run(["make", "--no-print-directory", f"-j{os.cpu_count() or 1}",
-                           f"BUILD={os.environ.get('BUILD', 'build')}", "programs", "tools"],
+                           f"BUILD={target}", "programs", "tools"],
                           env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
     if done.returncode:
@@ -178,7 +181,7 @@ class Demo:
 
 
 def hold(seed: int) -> bool:
-    keep = bool(os.environ.get("KEEP"))
+    keep = os.environ.get("KEEP", "") not in ("", "0")
     build()
     directory = Path(tempfile.mkdtemp(prefix="counterfoil-demo.", dir="."))
     with ExitStack() as stack:
