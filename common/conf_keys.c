@@ -150,9 +150,33 @@ static const struct conf_key ledger_keys[] = {
 };
 static const struct conf_table ledger_table = TABLE(ledger_keys);
 
+static const struct conf_word zones[] = {
+	{ "UTC", CONF_ZONE_UTC },
+	{ "local", CONF_ZONE_LOCAL },
+	{ 0 },
+};
+
 static const struct conf_key console_keys[] = {
 	KEY(conf_console, conninfo, CONF_TEXT, "",
 	    "the console's own connection string, instead of postgres.conninfo"),
+	KEY(conf_console, refresh, CONF_DURATION, "2s", "what is shown is read again so often",
+	    RANGE(500 * USEC_MS, USEC_HOUR)),
+	KEY(conf_console, statement_timeout, CONF_DURATION, "2s",
+	    "for one statement of the console; beyond it, it is cancelled",
+	    RANGE(100 * USEC_MS, USEC_HOUR)),
+	KEY(conf_console, count_cap, CONF_INT, "100000",
+	    "keys are counted up to this; above it a number is an estimate, or open",
+	    RANGE(100, 10000000)),
+	KEY(conf_console, slice, CONF_DURATION, "150ms",
+	    "a search that has to look at many keys does so in slices of about this length",
+	    RANGE(10 * USEC_MS, 10 * USEC_SEC)),
+	KEY(conf_console, zone, CONF_WORD, "UTC", "zone of the times that are shown",
+	    .words = zones),
+	KEY(conf_console, escape_delay, CONF_DURATION, "100ms",
+	    "an Esc that nothing follows for so long is the key, not the beginning of another; "
+	    "ESCDELAY overrides",
+	    RANGE(10 * USEC_MS, 2 * USEC_SEC)),
+	KEY(conf_console, read_only, CONF_BOOL, "false", "the console changes nothing"),
 };
 static const struct conf_table console_table = TABLE(console_keys);
 

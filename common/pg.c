@@ -54,7 +54,7 @@ struct pg {
 	usec_t first_since; /* when the first of the queue became the first */
 
 	unsigned rotation;
-	bool option_refused; /* a pooler does not let us ask for statement_timeout */
+	bool option_refused; /* a pooler does not let us ask for statement_timeout and such */
 	bool was_up;         /* up() was said of this connection */
 	usec_t backoff;
 	struct pg_error why; /* of the connection's end */
@@ -327,7 +327,7 @@ static void on_connecting(void *arg, bool readable, bool writable)
 static void begin_connecting(struct pg *pg)
 {
 	const struct pg_attempt attempt = { .rotation = pg->rotation,
-					    .ask_timeout = !pg->option_refused };
+					    .ask_options = !pg->option_refused };
 	struct pg_conninfo conninfo = { 0 };
 	struct err err;
 	set_state(pg, STATE_CONNECTING);
@@ -458,6 +458,11 @@ void pg_send(struct pg *pg, const char *sql, const struct pg_params *params, pg_
 bool pg_up(const struct pg *pg)
 {
 	return pg->state == STATE_UP;
+}
+
+const char *pg_host(const struct pg *pg)
+{
+	return pg_up(pg) ? PQhost(pg->conn) : "";
 }
 
 size_t pg_queued(const struct pg *pg)

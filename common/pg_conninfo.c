@@ -124,17 +124,31 @@ static void put_given(struct pg_conninfo *conninfo, const PQconninfoOption *opti
 
 /* Ours first: of two settings of one name the later holds, so the user's word is the last. */
 static void put_options(struct pg_conninfo *conninfo, const PQconninfoOption *options,
-			usec_t statement_timeout)
+			const struct pg_settings *settings, bool ask)
 {
 	const char *theirs = given(options, "options");
 	struct buf text = { 0 };
-	if (statement_timeout > 0)
-		buf_addf(&text, "-c statement_timeout=%lld",
-			 (long long)(statement_timeout / USEC_MS));
+	if (ask && settings->statement_timeout > 0)
+		buf_addf(&text, "-c statement_timeout=%lld ",
+			 (long long)(settings->statement_timeout / USEC_MS));
+	if (ask && settings->read_only)
+		buf_add_text(&text, "-c default_transaction_read_only=on ");
+	if (ask && settings->options)
+		buf_addf(&text, "%s ", settings->options);
 	if (theirs)
-		buf_addf(&text, "%s%s", text.length ? " " : "", theirs);
+		buf_add_text(&text, theirs);
 	if (text.length)
 		put(conninfo, "options", buf_take(&text));
+	buf_done(&text);
+}
+
+/* What is read-only by our own option is none to "read-write": ask for the same server otherwise.
+ */
+static void put_read_only(struct pg_conninfo *conninfo, const PQconninfoOption *options)
+{
+	const char *wanted = given(options, "target_session_attrs");
+	if (!wanted || strcmp(wanted, "read-write") == 0)
+		put(conninfo, "target_session_attrs", mem_text("primary"));
 }
 
 static void put_defaults(struct pg_conninfo *conninfo, const PQconninfoOption *options)
@@ -169,8 +183,10 @@ bool pg_conninfo_make(const struct pg_settings *settings, const struct pg_attemp
 	struct pg_conninfo made = { .names = mem_zero((known + ADDED_MAX) * sizeof(char *)),
 				    .values = mem_zero((known + ADDED_MAX) * sizeof(char *)) };
 	put_given(&made, options, attempt->rotation);
-	put_options(&made, options, attempt->ask_timeout ? settings->statement_timeout : 0);
+	put_options(&made, options, settings, attempt->ask_options);
 	put_defaults(&made, options);
+	if (settings->read_only)
+		put_read_only(&made, options);
 	if (password)
 		put(&made, "password", password);
 	put(&made, "fallback_application_name", mem_text(settings->program));

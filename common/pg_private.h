@@ -46,7 +46,7 @@ struct pg_conninfo {
  * wait: for a blocking connect, which libpq itself bounds. */
 struct pg_attempt {
 	unsigned rotation;
-	bool ask_timeout; /* statement_timeout as a startup option: poolers may refuse it */
+	bool ask_options; /* statement_timeout and such at startup: poolers may refuse them */
 	bool wait;
 };
 

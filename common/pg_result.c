@@ -31,6 +31,19 @@ static int64_t int8_at(const char *data)
 	return (int64_t)be64toh(wire);
 }
 
+PGresult *pg_keep(const PGresult *result)
+{
+	PGresult *kept = PQcopyResult(result, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
+	if (!kept)
+		abort();
+	return kept;
+}
+
+void pg_drop(PGresult *kept)
+{
+	PQclear(kept);
+}
+
 int pg_rows(const PGresult *result)
 {
 	return PQntuples(result);

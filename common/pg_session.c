@@ -37,9 +37,9 @@ static void name_it(struct pg_session *session)
 }
 
 static bool attempt(struct pg_session *session, const struct pg_settings *settings,
-		    bool ask_timeout, struct err *err)
+		    bool ask_options, struct err *err)
 {
-	const struct pg_attempt how = { .ask_timeout = ask_timeout, .wait = true };
+	const struct pg_attempt how = { .ask_options = ask_options, .wait = true };
 	struct pg_conninfo conninfo = { 0 };
 	if (!pg_conninfo_make(settings, &how, err, &conninfo))
 		return false;

@@ -25,17 +25,23 @@ static bool unreadable(const struct pg_error *error, struct err *err)
 
 bool schema_check(const PGresult *result, const struct pg_error *error, struct err *err)
 {
+	return schema_check_for(COUNTERFOIL_SCHEMA, result, error, err);
+}
+
+bool schema_check_for(int needed, const PGresult *result, const struct pg_error *error,
+		      struct err *err)
+{
 	if (error)
 		return unreadable(error, err);
 	int version = pg_get_int4(result, 0, 0);
 	int oldest_program = pg_get_int4(result, 0, 1);
 	const char *database = pg_get_text(result, 0, 2);
-	if (version < COUNTERFOIL_SCHEMA)
+	if (version < needed)
 		return err_set(err,
 			       "the schema in database \"%s\" is at migration %d, and "
 			       "Counterfoil " COUNTERFOIL_VERSION
 			       " needs %d: run `counterfoil migrate`",
-			       database, version, COUNTERFOIL_SCHEMA);
+			       database, version, needed);
 	if (oldest_program > COUNTERFOIL_PROGRAM)
 		return err_set(
 			err,

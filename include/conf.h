@@ -94,8 +94,17 @@ struct conf_ledger {
 	int64_t response_keep; /* bytes */
 };
 
+enum conf_zone { CONF_ZONE_UTC, CONF_ZONE_LOCAL };
+
 struct conf_console {
 	char *conninfo; /* "" : postgres.conninfo */
+	usec_t refresh;
+	usec_t statement_timeout;
+	int64_t count_cap;
+	usec_t slice;
+	enum conf_zone zone;
+	usec_t escape_delay;
+	bool read_only;
 };
 
 struct conf_target {

@@ -47,6 +47,8 @@ struct pg_settings {
 	usec_t connect_timeout;
 	usec_t statement_timeout; /* asked of the server where no pooler refuses it, and watched
 				     here */
+	const char *options;      /* more of that kind, "-c jit=off -c ..."; NULL: none */
+	bool read_only; /* transactions are, unless BEGIN says otherwise; asked for likewise */
 };
 
 /* up: connected to a server that takes writes; statements may be sent. down: the connection is
@@ -68,7 +70,8 @@ void pg_free(struct pg *pg); /* waiting callbacks run first, with PG_LOST or PG_
 MUST_USE bool pg_conninfo_check(const char *conninfo, struct err *err);
 
 bool pg_up(const struct pg *pg);
-size_t pg_queued(const struct pg *pg);            /* statements without an answer yet */
+const char *pg_host(const struct pg *pg); /* or a socket's directory; "" while not connected */
+size_t pg_queued(const struct pg *pg);    /* statements without an answer yet */
 void pg_reset(struct pg *pg, const char *reason); /* drop this connection and make a new one */
 
 struct pg_params;
@@ -144,6 +147,10 @@ void pg_add_array(struct pg_params *params, const struct pg_array *array);
 
 /* The type that a column is read as is the caller's promise; a wrong one aborts. An int4 may be
  * read as int8. SQL NULL reads as false or 0 where no other value is named. */
+/* A copy of its rows that outlives the callback, for those that show what they last read; the
+ * caller's, freed by pg_drop(). */
+PGresult *pg_keep(const PGresult *result);
+void pg_drop(PGresult *kept); /* NULL is fine */
 int pg_rows(const PGresult *result);
 int pg_affected(const PGresult *result); /* rows that the command says it touched */
 bool pg_null(const PGresult *result, int row, int column);

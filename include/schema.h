@@ -13,5 +13,8 @@ extern const char schema_check_sql[];
  * the remedy. An error of kind PG_LOST or PG_UNSENT says nothing of the schema: ask again once the
  * connection is up, and do not call this. */
 MUST_USE bool schema_check(const PGresult *result, const struct pg_error *error, struct err *err);
+/* The same for a program that needs that migration instead of COUNTERFOIL_SCHEMA. */
+MUST_USE bool schema_check_for(int needed, const PGresult *result, const struct pg_error *error,
+			       struct err *err);
 
 #endif

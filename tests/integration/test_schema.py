@@ -74,9 +74,11 @@ def test_migrate_from_empty_and_again(postgres: Postgres, migrate: Migrate, empt
     assert [version for version, _ in rows] == NUMBERS
 
 
-def test_the_programs_need_the_latest_migration():
+def test_the_programs_need_a_migration_that_exists():
     version = (ROOT / "include/version.h").read_text()
-    assert int(re.search(r"#define COUNTERFOIL_SCHEMA (\d+)", version)[1]) == LATEST
+    services = int(re.search(r"#define COUNTERFOIL_SCHEMA +(\d+)", version)[1])
+    console = int(re.search(r"#define COUNTERFOIL_CONSOLE_SCHEMA +(\d+)", version)[1])
+    assert services <= console == LATEST
 
 
 def test_two_migrate_at_once(postgres: Postgres, migrate: Migrate, empty_database: str):

@@ -493,7 +493,7 @@ static const struct fault_case {
 	{ "targets = ( 3 );", "2: targets[0]: is not a group; write { key = value; }" },
 	{ "relay = { bach = 1; };", "2: relay.bach: unknown key; did you mean \"batch\"?" },
 	{ "relay = { table = \"x\"; };", "2: relay.table: unknown key" },
-	{ "console = { refresh = \"2s\"; };", "2: console.refresh: unknown key" },
+	{ "console = { colours = \"2s\"; };", "2: console.colours: unknown key" },
 	{ "relays = { };", "2: relays: unknown section; did you mean \"relay\"?" },
 	{ "tenants = ( );", "2: tenants: unknown section" },
 	{ "targets = ( { headers = (\"a\", \"b\"); } );",
