@@ -435,11 +435,10 @@ static void on_wakeup(void *arg)
 	consumer->events.wake(consumer->events.arg);
 }
 
-static rd_kafka_t *client_new(const struct conf *conf, struct log *log, struct err *err)
+/* NULL: the error says why. */
+static rd_kafka_conf_t *make_settings(const struct conf *conf, struct log *log, struct err *err)
 {
 	rd_kafka_conf_t *settings;
-	rd_kafka_t *client;
-	char text[512];
 
 	if (!kafka_conf_new(&conf->kafka, log, err, &settings))
 		return NULL;
@@ -448,6 +447,24 @@ static rd_kafka_t *client_new(const struct conf *conf, struct log *log, struct e
 		return NULL;
 	}
 	rd_kafka_conf_set_events(settings, RD_KAFKA_EVENT_REBALANCE);
+	return settings;
+}
+
+bool consumer_check(const struct conf *conf, struct err *err)
+{
+	rd_kafka_conf_t *settings = make_settings(conf, NULL, err);
+
+	return settings && kafka_client_check(settings, RD_KAFKA_CONSUMER, err);
+}
+
+static rd_kafka_t *client_new(const struct conf *conf, struct log *log, struct err *err)
+{
+	rd_kafka_conf_t *settings = make_settings(conf, log, err);
+	rd_kafka_t *client;
+	char text[512];
+
+	if (!settings)
+		return NULL;
 	client = rd_kafka_new(RD_KAFKA_CONSUMER, settings, text, sizeof(text));
 	if (!client) {
 		err_set(err, "kafka consumer: %s", text);

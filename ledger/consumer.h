@@ -30,6 +30,8 @@ MUST_USE bool consumer_new(struct loop *loop, struct log *log, const struct conf
 			   const char *const *topics, size_t topic_count,
 			   const struct consumer_events *events, struct err *err,
 			   struct consumer **consumer_r);
+/* Whether librdkafka would take our settings and the user's together; no server is asked. */
+MUST_USE bool consumer_check(const struct conf *conf, struct err *err);
 void consumer_free(struct consumer *consumer);
 
 struct message; /* everything that its source points to lives as long as it */

@@ -1,76 +1,56 @@
 /* counterfoil-ledger: options, configuration, and the exit code. */
 #include "main.h"
 
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "conf.h"
+#include "check.h"
 #include "ledger.h"
 #include "log.h"
+#include "options.h"
 #include "rules.h"
+#include "try.h"
 #include "version.h"
 
-#define PROGRAM "counterfoil-ledger"
+enum { OWN_TRY, OWN_TOPIC, OWN_TYPE };
 
-static const char usage[] =
-	"Usage: " PROGRAM " [--config FILE]\n"
-	"Consumes events from Kafka, records their effects in PostgreSQL, and performs each once.\n"
-	"\n"
-	"  -c, --config FILE  the configuration; otherwise $" MAIN_CONFIG_VARIABLE ",\n"
-	"                     otherwise " MAIN_CONFIG_FILE "\n"
-	"  -V, --version      print the version and exit\n"
-	"  -h, --help         print this and exit\n"
-	"\n"
-	"SIGTERM and SIGINT finish what is under way, within general.drain_timeout; a second one "
-	"ends\n"
-	"at once. Exit codes: 0 ended as asked, 69 the schema was replaced by one that does not\n"
-	"fit, 78 the configuration.\n";
+static const struct options_own own_options[] = {
+	[OWN_TRY] = { "try", NULL,
+		      "show for each FILE, an event, which effects it has\n"
+		      "and the request of each, and end; nothing is sent,\n"
+		      "no server is contacted. Without FILE, or for \"-\":\n"
+		      "standard input",
+		      .task = true },
+	[OWN_TOPIC] = { "topic", "TOPIC", "with --try: each FILE is a bare payload of this topic" },
+	[OWN_TYPE] = { "type", "TYPE", "with --topic: and of this type" },
+	{ 0 },
+};
 
-enum option_step { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
-
-static enum option_step read_options(int argc, char **argv, const char **config_r)
-{
-	static const struct option options[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "c:Vh", options, NULL)) != -1) {
-		switch (option) {
-		case 'c':
-			*config_r = optarg;
-			break;
-		case 'V':
-			puts(PROGRAM " " COUNTERFOIL_VERSION);
-			return OPTIONS_DONE;
-		case 'h':
-			fputs(usage, stdout);
-			return OPTIONS_DONE;
-		default:
-			fputs(usage, stderr);
-			return OPTIONS_WRONG;
-		}
-	}
-	if (optind < argc) {
-		fprintf(stderr, PROGRAM ": unexpected argument: %s\n", argv[optind]);
-		return OPTIONS_WRONG;
-	}
-	return OPTIONS_RUN;
-}
-
-static const char *default_config(void)
-{
-	const char *path = getenv(MAIN_CONFIG_VARIABLE);
-
-	return path && path[0] != '\0' ? path : MAIN_CONFIG_FILE;
-}
+static const struct options_program program = {
+	.name = "counterfoil-ledger",
+	.program = CONF_LEDGER,
+	.summary = "Consumes events from Kafka, records their effects in PostgreSQL, and performs "
+		   "each\n"
+		   "once.",
+	.notes = "An event in a FILE is a JSON object:\n"
+		 "  { \"topic\": \"orders\", \"type\": \"order.placed\", \"id\": \"e1\", \"key\": "
+		 "\"42\",\n"
+		 "    \"headers\": { \"tenant\": \"acme\" }, \"payload\": { \"order_id\": 42 } }\n"
+		 "topic and payload are required. A payload in quotes stands for its characters, "
+		 "null\n"
+		 "for a tombstone; \"payload_base64\" takes any bytes.\n"
+		 "\n"
+		 "SIGTERM and SIGINT finish what is under way, within general.drain_timeout; a "
+		 "second\n"
+		 "one ends at once. Exit codes: 0 ended as asked; 1 ended at once, or an event "
+		 "that was\n"
+		 "tried is dead, poison or unmatched; 2 the options; 69 the schema was replaced by "
+		 "one\n"
+		 "that does not fit; 78 the configuration.",
+	.own = own_options,
+};
 
 static void log_lines(struct log *log, const char *message, const struct buf *lines)
 {
@@ -83,9 +63,9 @@ static void log_lines(struct log *log, const char *message, const struct buf *li
 		log_warn(log, message, LOG_TEXT("detail", line));
 }
 
-static int run(const struct conf *conf, struct rules *rules, const struct buf *warnings)
+static enum exit_code run(const struct conf *conf, struct rules *rules, const struct buf *warnings)
 {
-	struct log *log = log_new(PROGRAM, conf->log.level, conf->log.format);
+	struct log *log = log_new(program.name, conf->log.level, conf->log.format);
 	struct ledger *ledger;
 	int exit_code;
 
@@ -99,41 +79,74 @@ static int run(const struct conf *conf, struct rules *rules, const struct buf *w
 	ledger_free(ledger);
 	log_info(log, "stopped", LOG_INT("exit_code", exit_code));
 	log_free(log);
+	return (enum exit_code)exit_code;
+}
+
+/* To run is to check, and then to go on. */
+static enum exit_code check_and_run(const struct options *options, const struct conf *conf)
+{
+	struct buf faults BUF_AUTO = { 0 }, warnings BUF_AUTO = { 0 };
+	struct rules *rules;
+	enum exit_code exit_code = EXIT_CONFIG;
+	bool good = check_configuration(conf, &faults, &warnings, &rules);
+
+	if (options->task == OPTIONS_CHECK_CONFIG)
+		exit_code = options_say_checked(options, &faults, &warnings);
+	else if (good)
+		exit_code = run(conf, rules, &warnings);
+	else
+		fputs(buf_text(&faults), stderr);
+	if (good)
+		rules_free(rules);
 	return exit_code;
 }
 
-static int configure_and_run(const char *path)
+static enum exit_code try_events(const struct options *options, const struct conf *conf)
 {
-	struct buf faults BUF_AUTO = { 0 }, warnings BUF_AUTO = { 0 };
-	struct conf *conf;
-	struct rules *rules;
-	int exit_code = EXIT_CONFIG;
+	const struct try_form form = { .topic = options->own[OWN_TOPIC],
+				       .type = options->own[OWN_TYPE] };
 
-	if (!conf_load(path, CONF_LEDGER, &faults, &conf)) {
-		fputs(buf_text(&faults), stderr);
-		return exit_code;
+	return try_files(conf, &form, options->arguments, options->argument_count);
+}
+
+static bool check_own(const struct options *options, enum exit_code *code_r)
+{
+	if (options->own[OWN_TOPIC] && !options->own[OWN_TRY])
+		*code_r = options_wrong(&program, "--topic goes with --try");
+	else if (options->own[OWN_TYPE] && !options->own[OWN_TOPIC])
+		*code_r = options_wrong(&program, "--type goes with --topic");
+	else
+		return true;
+	return false;
+}
+
+static enum exit_code work(const struct options *options, const struct conf *conf)
+{
+	switch (options->task) {
+	case OPTIONS_PRINT_CONFIG:
+		return options_print_config(options, conf);
+	case OPTIONS_OWN:
+		return try_events(options, conf);
+	case OPTIONS_CHECK_CONFIG:
+	case OPTIONS_RUN:
+		break;
 	}
-	if (rules_new(conf, &faults, &warnings, &rules)) {
-		exit_code = run(conf, rules, &warnings);
-		rules_free(rules);
-	} else {
-		fputs(buf_text(&faults), stderr);
-	}
-	conf_free(conf);
-	return exit_code;
+	return check_and_run(options, conf);
 }
 
 int main(int argc, char **argv)
 {
-	const char *config = default_config();
+	struct options options;
+	struct conf *conf;
+	enum exit_code exit_code;
 
 	signal(SIGPIPE, SIG_IGN);
-	switch (read_options(argc, argv, &config)) {
-	case OPTIONS_RUN:
-		return configure_and_run(config);
-	case OPTIONS_DONE:
-		return EXIT_OK;
-	case OPTIONS_WRONG:
-		return EXIT_USAGE;
-	}
+	if (!options_read(&program, argc, argv, &options, &exit_code) ||
+	    !check_own(&options, &exit_code))
+		return exit_code;
+	if (!options_load(&options, &conf))
+		return EXIT_CONFIG;
+	exit_code = work(&options, conf);
+	conf_free(conf);
+	return options_end(&program, exit_code);
 }

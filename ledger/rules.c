@@ -143,15 +143,15 @@ static void route_done(struct route *route)
 	free(route->pointers);
 }
 
-bool rules_new(const struct conf *conf, struct buf *faults, struct buf *warnings,
-	       struct rules **rules_r)
+static bool make(const struct conf *conf, bool redacted, struct buf *faults, struct buf *warnings,
+		 struct rules **rules_r)
 {
 	struct rules *rules = mem_zero(sizeof(*rules));
 	size_t before = faults->length;
 
 	rules->conf = conf;
 	rules->pointers = json_paths_new();
-	rules_compile(rules, faults, warnings);
+	rules_compile(rules, redacted, faults, warnings);
 	if (faults->length != before) {
 		rules_free(rules);
 		return false;
@@ -159,6 +159,18 @@ bool rules_new(const struct conf *conf, struct buf *faults, struct buf *warnings
 	add_routes(rules);
 	*rules_r = rules;
 	return true;
+}
+
+bool rules_new(const struct conf *conf, struct buf *faults, struct buf *warnings,
+	       struct rules **rules_r)
+{
+	return make(conf, false, faults, warnings, rules_r);
+}
+
+bool rules_new_redacted(const struct conf *conf, struct buf *faults, struct buf *warnings,
+			struct rules **rules_r)
+{
+	return make(conf, true, faults, warnings, rules_r);
 }
 
 void rules_free(struct rules *rules)

@@ -30,6 +30,10 @@ struct rule {
  * with its place. Warnings go to `warnings`, one a line. conf must outlive the rules. */
 MUST_USE bool rules_new(const struct conf *conf, struct buf *faults, struct buf *warnings,
 			struct rules **rules_r);
+/* The same, for what is only shown: no secret is read, and RULES_REDACTED stands in its place. */
+#define RULES_REDACTED "[redacted]"
+MUST_USE bool rules_new_redacted(const struct conf *conf, struct buf *faults, struct buf *warnings,
+				 struct rules **rules_r);
 void rules_free(struct rules *rules);
 
 size_t rules_target_count(const struct rules *rules);

@@ -15,6 +15,7 @@
 
 struct checker {
 	struct rules *rules;
+	bool redacted; /* no secret is read */
 	struct buf *faults;
 	struct buf *warnings;
 	const char *list; /* "effects" */
@@ -55,8 +56,17 @@ static struct template_code *compile(const struct checker *checker, const char *
 
 /* --- targets --- */
 
-static void read_secret(const struct checker *checker, struct target *target,
-			const struct template_code *template)
+static bool read_secret(const struct checker *checker, const char *path, struct err *err,
+			char **secret_r)
+{
+	if (!checker->redacted)
+		return conf_read_secret(path, err, secret_r);
+	*secret_r = mem_text(RULES_REDACTED);
+	return true;
+}
+
+static void authorize(const struct checker *checker, struct target *target,
+		      const struct template_code *template)
 {
 	struct template_input input = { 0 };
 	struct buf value = { 0 };
@@ -70,7 +80,7 @@ static void read_secret(const struct checker *checker, struct target *target,
 			      "secret_file");
 			return;
 		}
-		if (!conf_read_secret(target->conf->secret_file, &err, &secret)) {
+		if (!read_secret(checker, target->conf->secret_file, &err, &secret)) {
 			FAULT(checker, "secret_file", "%s", err.text);
 			return;
 		}
@@ -92,7 +102,7 @@ static void check_auth(const struct checker *checker, struct target *target)
 		struct template_code *template =
 			compile(checker, "auth", target->conf->auth, TEMPLATE_SECRET);
 		if (template)
-			read_secret(checker, target, template);
+			authorize(checker, target, template);
 		template_free(template);
 	} else if (*target->conf->secret_file) {
 		WARN(checker, "secret_file",
@@ -335,9 +345,11 @@ static void compile_targets(struct checker *checker)
 	}
 }
 
-void rules_compile(struct rules *rules, struct buf *faults, struct buf *warnings)
+void rules_compile(struct rules *rules, bool redacted, struct buf *faults, struct buf *warnings)
 {
-	struct checker checker = { .rules = rules, .faults = faults, .warnings = warnings };
+	struct checker checker = {
+		.rules = rules, .redacted = redacted, .faults = faults, .warnings = warnings
+	};
 
 	compile_targets(&checker);
 	checker.list = "effects";

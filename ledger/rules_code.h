@@ -56,8 +56,8 @@ struct rules {
 	struct draft draft;
 };
 
-/* Fills rules->targets, ->rules and ->codes; says all that is wrong. */
-void rules_compile(struct rules *rules, struct buf *faults, struct buf *warnings);
+/* Fills rules->targets, ->rules and ->codes; says all that is wrong. redacted: opens no secret. */
+void rules_compile(struct rules *rules, bool redacted, struct buf *faults, struct buf *warnings);
 
 /* Hands out each template of a rule: NULL behind the last. Some may be NULL before it; see count.
  */
