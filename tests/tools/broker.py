@@ -78,17 +78,18 @@ class Client:
         finally:
             consumer.close()
 
-    def count(self, topic: str) -> int:
-        """How many messages the topic holds."""
+    def bounds(self, topic: str) -> list[tuple[int, int]]:
+        """Where each partition begins and ends."""
         consumer = self._consumer()
         try:
-            total = 0
-            for partition in self._partitions(consumer, topic):
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)
-                total += high - low
-            return total
+            return [consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)
+                    for partition in self._partitions(consumer, topic)]
         finally:
             consumer.close()
+
+    def count(self, topic: str) -> int:
+        """How many messages the topic holds."""
+        return sum(high - low for low, high in self.bounds(topic))
 
     def consume_all(self, topic: str, timeout: float = 30) -> list[Message]:
         """Every message that stands in the topic now, by partition and offset."""

@@ -176,9 +176,10 @@ class World:
 
     def unread(self) -> int:
         """Messages of the topic that no ledger has taken in."""
-        taken = self.value("SELECT coalesce(sum(greatest(next_offset, 0)), 0)::bigint "
-                           "FROM counterfoil.intake_position WHERE topic = %s", (self.topic,))
-        return self.broker.count(self.topic) - taken
+        taken = dict(self.query("SELECT partition, next_offset FROM counterfoil.intake_position "
+                                "WHERE topic = %s", (self.topic,)))
+        return sum(max(0, high - max(low, taken.get(partition, 0)))
+                   for partition, (low, high) in enumerate(self.broker.bounds(self.topic)))
 
     def unfinished(self) -> int:
         return sum(count for state, count in self.states().items() if state in UNFINISHED)
