@@ -1,29 +1,29 @@
 /* counterfoil-relay: options, configuration, signals. */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "conf.h"
+#include "kafka.h"
 #include "log.h"
 #include "loop.h"
 #include "main.h"
+#include "options.h"
+#include "pg_conf.h"
+#include "producer.h"
 #include "relay.h"
 #include "version.h"
 
-#define DEFAULT_CONFIG "/etc/counterfoil/counterfoil.conf"
+static const struct options_own no_own_options[] = { { 0 } };
 
-static const char usage[] =
-	"usage: counterfoil-relay [--config FILE]\n"
-	"\n"
-	"Publishes the rows of the outbox table to Kafka.\n"
-	"\n"
-	"  -c, --config FILE  the configuration; else $COUNTERFOIL_CONFIG,\n"
-	"                     else " DEFAULT_CONFIG "\n"
-	"      --version      print the version and end\n"
-	"      --help         print this and end\n"
-	"\n"
-	"SIGTERM and SIGINT stop it within general.drain_timeout, a second one at once.\n";
+static const struct options_program options_program = {
+	.name = "counterfoil-relay",
+	.program = CONF_RELAY,
+	.summary = "Publishes the rows of the outbox table to Kafka.",
+	.notes = "SIGTERM and SIGINT stop it within general.drain_timeout, a second one at once. "
+		 "Exit\n"
+		 "codes: 0 ended as asked; 1 ended at once; 2 the options; 78 the configuration.",
+	.own = no_own_options,
+};
 
 struct program {
 	struct loop *loop;
@@ -77,54 +77,58 @@ static enum exit_code run(const struct conf *conf, struct log *log)
 	return program.code;
 }
 
-static enum exit_code start(const char *path)
+static enum exit_code start(const struct conf *conf)
 {
-	struct buf faults = { 0 };
-	struct conf *conf;
-	if (!conf_load(path, CONF_RELAY, &faults, &conf)) {
-		fputs(buf_text(&faults), stderr);
-		buf_done(&faults);
-		return EXIT_CONFIG;
-	}
-	struct log *log = log_new("counterfoil-relay", conf->log.level, conf->log.format);
+	struct log *log = log_new(options_program.name, conf->log.level, conf->log.format);
 	enum exit_code code = run(conf, log);
 	log_free(log);
-	conf_free(conf);
-	buf_done(&faults);
 	return code;
+}
+
+/* --- the configuration --------------------------------------------------------------------------
+ */
+
+/* Settings that are wrong by themselves are said one by one, then whether they fit each other. */
+static void check_kafka(const struct conf *conf, struct buf *faults)
+{
+	size_t before = faults->length;
+	char place[1024];
+	struct err err;
+	kafka_conf_check(conf, faults);
+	if (faults->length == before && !producer_check(conf, &err))
+		buf_addf(faults, "%s: %s\n", conf_place(conf, "kafka", place, sizeof(place)),
+			 err.text);
+}
+
+/* To run is to check, and then to go on. */
+static enum exit_code check_and_start(const struct options *options, const struct conf *conf)
+{
+	static const struct buf no_warnings;
+	BUF_AUTO struct buf faults = { 0 };
+	pg_conf_check(conf, CONF_RELAY, &faults);
+	check_kafka(conf, &faults);
+	if (options->task == OPTIONS_CHECK_CONFIG)
+		return options_say_checked(options, &faults, &no_warnings);
+	if (faults.length) {
+		fputs(buf_text(&faults), stderr);
+		return EXIT_CONFIG;
+	}
+	return start(conf);
 }
 
 int main(int argc, char **argv)
 {
-	enum { OPTION_VERSION = 256, OPTION_HELP };
-	static const struct option options[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "version", no_argument, NULL, OPTION_VERSION },
-		{ "help", no_argument, NULL, OPTION_HELP },
-		{ NULL, 0, NULL, 0 },
-	};
-	const char *path = getenv("COUNTERFOIL_CONFIG");
-	int option;
-	while ((option = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
-		switch (option) {
-		case 'c':
-			path = optarg;
-			break;
-		case OPTION_VERSION:
-			puts("counterfoil-relay " COUNTERFOIL_VERSION);
-			return EXIT_OK;
-		case OPTION_HELP:
-			fputs(usage, stdout);
-			return EXIT_OK;
-		default:
-			fputs(usage, stderr);
-			return EXIT_USAGE;
-		}
-	}
-	if (optind < argc) {
-		fprintf(stderr, "counterfoil-relay: unexpected argument \"%s\"\n", argv[optind]);
-		fputs(usage, stderr);
-		return EXIT_USAGE;
-	}
-	return start(path && *path ? path : DEFAULT_CONFIG);
+	struct options options;
+	struct conf *conf;
+	enum exit_code code;
+	if (!options_read(&options_program, argc, argv, &options, &code))
+		return code;
+	if (!options_load(&options, &conf))
+		return EXIT_CONFIG;
+	if (options.task == OPTIONS_PRINT_CONFIG)
+		code = options_print_config(&options, conf);
+	else
+		code = check_and_start(&options, conf);
+	conf_free(conf);
+	return options_end(&options_program, code);
 }

@@ -442,21 +442,35 @@ static int64_t size_limit_of(rd_kafka_t *client)
 	return strtoll(text, NULL, 10);
 }
 
+/* NULL: the error says why. */
+static rd_kafka_conf_t *make_settings(const struct conf *conf, struct log *log, struct err *err)
+{
+	rd_kafka_conf_t *settings;
+	if (!kafka_conf_new(&conf->kafka, log, err, &settings))
+		return NULL;
+	if (set_presets(settings, &conf->kafka.properties, err) &&
+	    set_ours(settings, &conf->relay, err))
+		return settings;
+	rd_kafka_conf_destroy(settings);
+	return NULL;
+}
+
+bool producer_check(const struct conf *conf, struct err *err)
+{
+	rd_kafka_conf_t *settings = make_settings(conf, NULL, err);
+	return settings && kafka_client_check(settings, RD_KAFKA_PRODUCER, err);
+}
+
 static bool make_client(struct producer *producer, struct err *err)
 {
 	char reason[512];
-	rd_kafka_conf_t *conf;
-	if (!kafka_conf_new(&producer->conf->kafka, producer->log, err, &conf))
+	rd_kafka_conf_t *conf = make_settings(producer->conf, producer->log, err);
+	if (!conf)
 		return false;
 	kafka_conf_set_owner(conf, producer);
 	rd_kafka_conf_set_log_cb(conf, on_log);
 	rd_kafka_conf_set_dr_msg_cb(conf, on_report);
 	rd_kafka_conf_set_error_cb(conf, on_error);
-	if (!set_presets(conf, &producer->conf->kafka.properties, err) ||
-	    !set_ours(conf, &producer->conf->relay, err)) {
-		rd_kafka_conf_destroy(conf);
-		return false;
-	}
 	producer->client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, reason, sizeof(reason));
 	if (!producer->client) {
 		rd_kafka_conf_destroy(conf);

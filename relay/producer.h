@@ -43,6 +43,8 @@ MUST_USE bool producer_new(struct loop *loop, struct log *log, const struct conf
 			   const struct producer_events *events, struct err *err,
 			   struct producer **producer_r);
 void producer_free(struct producer *producer);
+/* Whether librdkafka would take our settings and the user's together; no server is asked. */
+MUST_USE bool producer_check(const struct conf *conf, struct err *err);
 
 /* Purges at once: nothing that has not left yet will. The rest follows on the next turns of the
  * loop, until ready(). */
