@@ -137,10 +137,13 @@ integration:
 	@$(MAKE) --no-print-directory programs tools
 	@BUILD=$(BUILD) tests/run integration
 
+# The gates, then everything that `make test` runs, and the same under the sanitizers and valgrind.
 check:
 	@tests/tools/deps check
 	@$(MAKE) --no-print-directory gates
-	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory programs tools unit-tests
+	@$(MAKE) --no-print-directory SAN=1 programs tools unit-tests
+	@BUILD=$(BUILD) tests/run unit unit-valgrind unit-san integration integration-san
 
 gates: format-check checks lint
 
@@ -155,7 +158,9 @@ LINT_FLAGS = --quiet --warnings-as-errors='*'
 lint: $(BUILD)/migrations.h compile_commands.json
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
 		--suppress=missingIncludeSystem -Iinclude -I$(BUILD) $(PARTS)
-	@printf '%s\n' $(C_FILES) | xargs -P 2 -n 8 clang-tidy -p . $(LINT_FLAGS)
+	@printf '%s\n' $(filter-out tests/%,$(C_FILES)) | xargs -P 2 -n 4 sh -c \
+		'for f; do $(CC) $(CPPFLAGS) -std=gnu17 -O1 -w -fanalyzer -Werror -c -o /dev/null $$f || exit 255; done' _
+	@printf '%s\n' $(C_FILES) | xargs -P 2 -n 8 clang-tidy -p . $(LINT_FLAGS) 2>/dev/null
 
 clean:
 	rm -rf build compile_commands.json
