@@ -120,7 +120,7 @@ compile_commands.json: Makefile $(C_FILES)
 SEED ?= 42
 demo:
 	@tests/tools/deps demo
-	@SEED=$(SEED) $(PYTHON) -m tests.demo
+	@SEED=$(SEED) $(PYTHON) -B -m tests.demo
 
 # --- tests -----------------------------------------------------------------------------------------
 
