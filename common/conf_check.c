@@ -21,6 +21,13 @@ static void check_shown_name(const char *key, const char *name, struct conf_faul
 		conf_fault(faults, key, "holds a control character");
 }
 
+static void check_listen(const char *key, const char *address, struct conf_faults *faults)
+{
+	struct err err;
+	if (*address && !conf_listen_check(address, &err))
+		conf_fault(faults, key, "%s", err.text);
+}
+
 /* True: the property may be set by the user. */
 static bool check_property(const char *name, struct err *err)
 {
@@ -118,6 +125,8 @@ void conf_check_sections(const struct conf *conf, const struct conf_source *sour
 	check_conninfo("console.conninfo", conf->console.conninfo, faults);
 	check_kafka(conf, source, faults);
 	check_relay(&conf->relay, faults);
+	check_listen("http.relay", conf->http.relay, faults);
+	check_listen("http.ledger", conf->http.ledger, faults);
 	if (conf->ledger.due_low >= conf->ledger.due_high)
 		conf_fault(faults, "ledger.due_low", "must be less than ledger.due_high");
 	if (source->program == CONF_LEDGER && conf->effect_count == 0)

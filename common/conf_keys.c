@@ -180,6 +180,21 @@ static const struct conf_key console_keys[] = {
 };
 static const struct conf_table console_table = TABLE(console_keys);
 
+static const struct conf_key http_keys[] = {
+	KEY(conf_http, relay, CONF_TEXT, "127.0.0.1:9464",
+	    "address and port of the relay's /livez, /readyz and /metrics; port 0 takes a free "
+	    "one, "
+	    "which the log names; \"\": none",
+	    RANGE(0, 256)),
+	KEY(conf_http, ledger, CONF_TEXT, "127.0.0.1:9465", "the same for the ledger",
+	    RANGE(0, 256)),
+	KEY(conf_http, ready_max_age, CONF_DURATION, "60s",
+	    "/readyz says no when the oldest row of the outbox, or the oldest key that is due, "
+	    "waits for longer",
+	    RANGE(USEC_SEC, USEC_DAY)),
+};
+static const struct conf_table http_table = TABLE(http_keys);
+
 static const struct conf_word log_levels[] = {
 	{ "error", LOG_ERROR },
 	{ "warn", LOG_WARN },
@@ -371,7 +386,7 @@ static const struct conf_table effect_table = TABLE(effect_keys);
 const struct conf_section conf_sections[] = {
 	SECTION(general), SECTION(postgres),     SECTION(kafka),        SECTION(relay),
 	SECTION(ledger),  LIST(targets, target), LIST(effects, effect), LIST(profiles, profile),
-	SECTION(console), SECTION(log),
+	SECTION(console), SECTION(http),         SECTION(log),
 };
 const size_t conf_section_count = sizeof(conf_sections) / sizeof(conf_sections[0]);
 

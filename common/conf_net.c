@@ -81,6 +81,24 @@ static bool check_host(const char *authority, size_t length, struct err *err)
 	return check_port(authority + host + 1, length - host - 1, err);
 }
 
+bool conf_listen_check(const char *address, struct err *err)
+{
+	const char *colon = strrchr(address, ':');
+	const char *port = colon ? colon + 1 : "";
+	size_t digits = strspn(port, "0123456789");
+	if (digits == 0 || digits > 5 || port[digits] || strtol(port, NULL, 10) > 65535)
+		return err_set(err, "is not HOST:PORT, with a port from 0 to 65535 (0: any)");
+	if (colon == address)
+		return err_set(err, "has no host; write 127.0.0.1 for this machine only, 0.0.0.0 "
+				    "or [::] for all that reach it");
+	size_t host = (size_t)(colon - address);
+	if (*address != '[' && memchr(address, ':', host))
+		return err_set(err, "an IPv6 address stands in brackets, as in [::1]:9464");
+	if (*address == '[' && colon[-1] != ']')
+		return err_set(err, "an address in brackets is not closed with ]");
+	return check_host(address, host, err);
+}
+
 static bool has_dot_segment(const char *path)
 {
 	while (path && *path == '/') {

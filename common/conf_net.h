@@ -16,6 +16,9 @@ MUST_USE bool conf_header_check(const char *name, const char *value, struct err 
 MUST_USE bool conf_header_name_check(const char *name, struct err *err);
 MUST_USE bool conf_header_value_check(const char *value, struct err *err);
 
+/* Where to listen: HOST:PORT, with an address in brackets as in "[::1]:9464"; port 0 is any. */
+MUST_USE bool conf_listen_check(const char *address, struct err *err);
+
 MUST_USE bool conf_topic_check(const char *topic, struct err *err);
 
 #endif

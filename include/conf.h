@@ -174,6 +174,12 @@ struct conf_profile {
 	bool safe_503;                 /* 503 promises that nothing was done */
 };
 
+struct conf_http {
+	char *relay; /* "127.0.0.1:9464", "[::1]:0": where it listens; "": not at all */
+	char *ledger;
+	usec_t ready_max_age;
+};
+
 struct conf_log {
 	enum log_level level;
 	enum log_format format;
@@ -187,6 +193,7 @@ struct conf {
 	struct conf_relay relay;
 	struct conf_ledger ledger;
 	struct conf_console console;
+	struct conf_http http;
 	struct conf_log log;
 	struct conf_target *targets;
 	size_t target_count;

@@ -69,6 +69,7 @@ class World:
             "kafka": {"properties": [("bootstrap.servers", self.broker.bootstrap)]},
             "relay": {"lease": "3s", "sweep": "1s"},
             "ledger": {"group": f"{self.topic}-ledger", "start": "earliest", "lease": "3s"},
+            "http": {"relay": "127.0.0.1:0", "ledger": "127.0.0.1:0"},
             "log": {"level": "info"},
             "targets": self.targets,
             "effects": self.effects,

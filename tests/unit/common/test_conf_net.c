@@ -26,6 +26,36 @@ static void check_all(check_fn *check, const struct pair *cases, size_t count)
 	}
 }
 
+static void addresses_to_listen_on(void **state)
+{
+	(void)state;
+	static const char form[] = "is not HOST:PORT, with a port from 0 to 65535 (0: any)";
+	static const char bracket[] = "an address in brackets is not closed with ]";
+	static const struct pair cases[] = {
+		{ "127.0.0.1:9464", NULL },
+		{ "localhost:0", NULL },
+		{ "0.0.0.0:65535", NULL },
+		{ "[::1]:9464", NULL },
+		{ "[fe80::1%eth0]:1", NULL },
+		{ "9464", form },
+		{ "localhost", form },
+		{ "localhost:", form },
+		{ "localhost:http", form },
+		{ "localhost:65536", form },
+		{ "localhost:999999", form },
+		{ "localhost:-1", form },
+		{ "[::1]", form },
+		{ ":9464", "has no host; write 127.0.0.1 for this machine only, 0.0.0.0 or [::] "
+			   "for all that reach it" },
+		{ "::1:9464", "an IPv6 address stands in brackets, as in [::1]:9464" },
+		{ "[::1:9464", bracket },
+		{ "[]x:1", bracket },
+		{ "a b:1", "the host is not a name or an address (a name with other letters is "
+			   "written in its xn-- form)" },
+	};
+	check_all(conf_listen_check, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
 static void urls(void **state)
 {
 	(void)state;
@@ -156,6 +186,7 @@ static void headers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses_to_listen_on),
 		cmocka_unit_test(urls),
 		cmocka_unit_test(connection_strings),
 		cmocka_unit_test(topics),
