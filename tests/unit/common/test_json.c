@@ -377,7 +377,8 @@ static void members_are_handed_out_in_order(void **state)
 		bool ok = json_members(data, cases[i].length, &err, take_member, &out);
 		assert_string_equal(buf_text(&out), cases[i].members);
 		assert_int_equal(ok, !cases[i].fault);
-		if (cases[i].fault && strncmp(err.text, cases[i].fault, strlen(cases[i].fault)))
+		if (cases[i].fault &&
+		    strncmp(err.text, cases[i].fault, strlen(cases[i].fault)) != 0)
 			fail_msg("%s: \"%s\"", cases[i].data, err.text);
 		buf_done(&out);
 		free(data);
