@@ -1,0 +1,290 @@
+"""Nothing committed is skipped, nothing overtakes its key, nothing is published without need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Callable
+
+import pytest
+
+from tests.tools import waiting
+from tests.tools.broker import Broker
+from tests.tools.outbox import Outbox
+from tests.tools.world import World
+
+POLL = "FROM counterfoil.outbox WHERE id > $1"
+HOLDERS = "FROM pg_locks"
+NO_SWEEP = "10m"      # what is found is not found by a sweep
+PROMPTLY = 5          # seconds; far from NO_SWEEP, and patient with a busy machine
+SIZE_LIMIT = 20_000   # message.max.bytes of the tests of rows that are too large
+
+
+def published(world: World) -> set[str]:
+    return {message.value.decode() for message in world.messages()}
+
+
+# --- gaps -----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_lower_id_that_commits_later_is_found_at_once(world: World, prepared: bool):
+    """R1: T1 draws an id and holds its transaction, T2 draws the next and is published; when T1
+    commits, also as a prepared transaction, its row follows without a sweep."""
+    outbox = Outbox(world)
+    outbox.relay(sweep=NO_SWEEP).start()
+    outbox.write()
+    outbox.wait_empty()
+    with closing(world.connect()) as first:
+        first.autocommit = True
+        with first.cursor() as cursor:
+            cursor.execute("BEGIN")
+            (late,) = outbox.write_in(first, key="late-")
+            if prepared:
+                cursor.execute(f"PREPARE TRANSACTION '{world.database}'")
+            for _ in range(3):    # the position moves far past it
+                assert outbox.write(50)[0] > late
+                outbox.wait_empty()
+            cursor.execute(f"COMMIT PREPARED '{world.database}'" if prepared else "COMMIT")
+    waiting.until(lambda: world.broker.count(world.topic) == 152, PROMPTLY, "the late row")
+    outbox.wait_empty()
+    outbox.judge(copies=False)
+    outbox.again()
+
+
+def test_a_rolled_back_id_costs_nothing(world: World):
+    """R1: once its writer is gone, nobody asks for the id of a rollback any more; what is written
+    meanwhile does not wait for it."""
+    outbox = Outbox(world)
+    outbox.log_statements()
+    outbox.relay(sweep=NO_SWEEP).start()
+    outbox.write()
+    with closing(world.connect()) as session:
+        (gone,) = outbox.write_in(session)
+        outbox.write(20)
+        outbox.wait_empty()
+        waiting.until(lambda: outbox.statements(HOLDERS), PROMPTLY, "the gap to be noticed")
+        assert f"'{{{gone}}}'" in outbox.statements(POLL)[-1]
+        session.rollback()
+    waiting.until(lambda: f"'{{{gone}}}'" not in outbox.statements(POLL)[-1], PROMPTLY,
+                  "the gap to be dropped")
+    listed, polled = len(outbox.statements(HOLDERS)), len(outbox.statements(POLL))
+    waiting.until(lambda: len(outbox.statements(POLL)) > polled + 10, 10, "more polls")
+    assert len(outbox.statements(HOLDERS)) == listed
+    outbox.judge(copies=False)
+
+
+def test_long_transactions_elsewhere_delay_nothing(world: World):
+    """R4: writing transactions of another table and of another database stay open meanwhile, and
+    so does an old snapshot."""
+    outbox = Outbox(world)
+    outbox.relay(sweep=NO_SWEEP).start()
+    with closing(world.connect()) as here, closing(world.connect()) as snapshot, \
+            closing(world.postgres.connect(autocommit=False)) as elsewhere:
+        here.cursor().execute("INSERT INTO orders VALUES (1, 'c', 1, gen_random_uuid())")
+        elsewhere.cursor().execute("CREATE TABLE public.elsewhere (n int)")
+        snapshot.set_session(isolation_level="REPEATABLE READ")
+        snapshot.cursor().execute("SELECT count(*) FROM counterfoil.outbox")
+        for _ in range(5):
+            outbox.write(20)
+            outbox.wait_empty(PROMPTLY)
+    outbox.judge(copies=False)
+
+
+def test_sixteen_writers(world: World):
+    """R2: 16 writers that pause before they commit or roll back: what is published is what was
+    committed, each key by id; found without a sweep."""
+    outbox = Outbox(world)
+    outbox.relay(sweep=NO_SWEEP).start()
+
+    def write(writer: int) -> None:
+        with closing(world.connect()) as connection, connection.cursor() as cursor:
+            for n in range(40):
+                if n % 4 == 0:      # a key that all write to, one after the other
+                    outbox.write_in(connection, 2, key=f"shared-{writer % 3}-", keys=1, lock=True)
+                outbox.write_in(connection, 1 + (writer + n) % 8, key=f"own-{writer}-", keys=2)
+                cursor.execute("SELECT pg_sleep(random() * 0.03 * (random() > 0.5)::int)")
+                if (writer + n) % 5 == 0:
+                    connection.rollback()
+                else:
+                    connection.commit()
+
+    with ThreadPoolExecutor(16) as writers:
+        list(writers.map(write, range(16)))
+    assert outbox.written() > 2000
+    waiting.until(lambda: world.outbox() == 0, PROMPTLY, "the outbox to be empty")
+    outbox.judge(copies=False)
+    outbox.again()
+
+
+# --- rows that cannot be sent ---------------------------------------------------------------------
+
+def sized_world(make_world: Callable[..., World], broker: Broker | None = None) -> World:
+    made = make_world(broker)
+    made.settings = {"kafka": {"properties": [("bootstrap.servers", made.broker.bootstrap),
+                                              ("message.max.bytes", str(SIZE_LIMIT))]}}
+    return made
+
+
+def test_a_row_that_is_too_large(make_world: Callable[..., World]):
+    """R6, R57: it stays and is logged with its size; other keys pass, those behind it in its own
+    key wait for it: until it is repaired, or deleted."""
+    world = sized_world(make_world)
+    large = b"L" * 5_000_000
+    repaired = {"ordering_key": "repaired"}
+    deleted = {"ordering_key": "deleted"}
+    world.emit(large, **repaired)
+    world.emit(b"R2", **repaired)
+    world.emit(b"D1", headers=json_headers(SIZE_LIMIT), **deleted)
+    for value in (b"D2", b"D3"):
+        world.emit(value, **deleted)
+    for n in range(20):
+        world.emit(b"neighbour", ordering_key=f"key-{n}")
+    world.emit(large)                     # in nobody's way
+    world.emit(b"free")
+    world.emit(b"R3", **repaired)
+    relay = world.relay(sweep="200ms")
+    relay.allow_errors("row refused")
+    relay.start()
+    waiting.until(lambda: world.outbox() == 7, 10, "the neighbours to be delivered")
+    line = relay.said("row refused")[0]
+    assert line.level == "error" and "message.max.bytes" in line.fields["remedy"]
+    assert 5_000_000 <= int(line.fields["bytes"]) < 5_000_100
+
+    world.emit(b"R4", **repaired)         # written when the key waits already
+    world.emit(b"after")
+    waiting.until(lambda: "after" in published(world), 10, "what is written meanwhile")
+    waiting.holds(lambda: world.outbox() == 8, 0.5, "the two keys wait")
+    assert Counter(m.value for m in world.messages()) == {
+        b"neighbour": 20, b"free": 1, b"after": 1}
+
+    world.query("UPDATE counterfoil.outbox SET payload = 'R1' WHERE octet_length(payload) > 1000 "
+                "AND ordering_key = 'repaired'")
+    world.query("DELETE FROM counterfoil.outbox WHERE payload = 'D1'")
+    waiting.until(lambda: world.outbox() == 1, 20, "the two keys to go on")
+    in_order = {key: [m.value for m in world.messages() if m.header("ce_subject") == key]
+                for key in ("repaired", "deleted")}
+    assert in_order == {"repaired": [b"R1", b"R2", b"R3", b"R4"], "deleted": [b"D2", b"D3"]}
+    world.query("DELETE FROM counterfoil.outbox")
+    relay.stop()
+
+
+def json_headers(size: int) -> str:
+    return '{"large": "' + "h" * size + '"}'
+
+
+def test_a_topic_that_cannot_be(world: World):
+    """A name that no broker takes concerns its own rows alone."""
+    relay = world.relay(sweep="200ms")
+    relay.allow_errors("row refused")
+    relay.start()
+    for topic in ("no spaces", "..", "x" * 250, "\u00fcber"):
+        world.value("SELECT event_id::text FROM counterfoil.emit(topic => %s, type => 't', "
+                    "payload => 'x', ordering_key => 'k')", (topic,))
+        world.emit(b"y", ordering_key="k")
+    waiting.until(lambda: world.outbox() == 4, 10, "the others to be delivered")
+    assert world.broker.count(world.topic) == 4
+    assert relay.said("row refused")
+
+
+# --- stopping -------------------------------------------------------------------------------------
+
+def slow(broker: Broker, make_world: Callable[..., World]) -> Outbox:
+    """A world whose broker takes its time, so that much is in flight at any moment."""
+    broker.set_round_trip(10)
+    return Outbox(make_world(broker))
+
+
+def test_a_clean_stop_under_load_publishes_nothing_twice(own_broker: Broker,
+                                                        make_world: Callable[..., World]):
+    """R56: SIGTERM: what is in flight is delivered and deleted, exit 0; then what is published is
+    exactly what is gone from the outbox, and the next run adds the rest."""
+    outbox = slow(own_broker, make_world)
+    world = outbox.world
+    relay = outbox.relay(window_rows=800)
+    relay.start()
+    with outbox.load(writers=3, rows=8):
+        for _ in range(3):
+            outbox.wait_amidst()
+            relay.terminate()
+            assert relay.wait() == 0
+            messages = world.messages()
+            gone = {event for (event,) in world.query(
+                "SELECT event_id::text FROM written EXCEPT "
+                "SELECT event_id::text FROM counterfoil.outbox")}
+            assert {message.event_id for message in messages} == gone
+            assert len(messages) == len(gone)
+            assert not relay.said("drain timeout")
+            outbox.write(600)
+            relay.start()
+            relay.wait_for("lease taken", timeout=2)    # it was given back
+    own_broker.set_round_trip(0)
+    outbox.wait_empty()
+    outbox.judge(copies=False)
+    assert not relay.said("the owner before")
+
+
+def test_a_rolling_restart_publishes_nothing_twice(own_broker: Broker,
+                                                   make_world: Callable[..., World]):
+    """R17, R21, R56: of two relays one publishes; each is restarted in turn, under load."""
+    outbox = slow(own_broker, make_world)
+    relays = [outbox.relay(window_rows=800) for _ in range(2)]
+    for relay in relays:
+        relay.start()
+    with outbox.load(writers=3, rows=8):
+        for relay in relays * 2:
+            outbox.wait_amidst()
+            relay.stop()
+            relay.start()
+    own_broker.set_round_trip(0)
+    outbox.wait_empty()
+    outbox.judge(copies=False)
+    assert not any(relay.said("the owner before") for relay in relays)
+
+
+def test_a_kill_loses_nothing(own_broker: Broker, make_world: Callable[..., World]):
+    """R56, R25: SIGKILL under load, again and again: no loss, and duplicates within the window."""
+    outbox = slow(own_broker, make_world)
+    relay = outbox.relay(window_rows=800, lease="1s")
+    relay.start()
+    kills = 3
+    with outbox.load(writers=3, rows=8):
+        for _ in range(kills):
+            outbox.wait_amidst()
+            relay.kill()
+            outbox.write(600)
+            relay.start()
+            relay.wait_for("the owner before did not stop cleanly")
+    own_broker.set_round_trip(0)
+    outbox.wait_empty()
+    first = outbox.judge()
+    assert own_broker.count(outbox.world.topic) - len(first) <= kills * 2 * 800
+    outbox.again()
+
+
+def test_a_row_published_again_is_the_same_to_the_byte(world: World):
+    """R23: killed between publishing and deleting: key, value, headers and partition are those of
+    the first time."""
+    rows = 40
+    for n in range(rows):
+        world.emit(None if n % 5 == 0 else b"\x00 payload %d" % n,
+                   **({"ordering_key": f"k{n % 7}"} if n % 3 else {}),
+                   **({"headers": '{"a": 1.50, "b": {"x": null, "a": [1]}, "c": "\u20ac"}'}
+                      if n % 2 else {}),
+                   **({"partition": 2} if n % 11 == 0 else {}))
+    with closing(world.connect()) as session, session.cursor() as cursor:
+        cursor.execute("LOCK TABLE counterfoil.outbox IN SHARE MODE")   # no deletion, but reading
+        relay = world.relay(lease="1s").start()
+        waiting.until(lambda: world.broker.count(world.topic) == rows, 10, "the first time")
+        relay.kill()
+        # the server would go on with the deletion that waits for the lock
+        cursor.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE "
+                       "datname = current_database() AND application_name = 'counterfoil-relay'")
+        assert cursor.fetchall()
+        session.rollback()
+    assert world.outbox() == rows
+    relay.start()
+    waiting.until(lambda: world.outbox() == 0, 10, "the second time")
+    copies = Counter(message.content() for message in world.messages())
+    assert len(copies) == rows and set(copies.values()) == {2}
+    assert len({message.event_id for message in world.messages()}) == rows
