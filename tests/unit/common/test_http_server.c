@@ -292,20 +292,36 @@ static void the_oldest_makes_room(void **state)
 	fixture_free(fixture);
 }
 
+/* Takes all that there are, down to few by a limit (which valgrind does not keep). */
+static size_t take_descriptors(int fd, int **taken_r)
+{
+	struct rlimit limit;
+	size_t count = 0;
+	int *taken = NULL;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_cur < 256 ? limit.rlim_cur : 256;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (int copy; (copy = dup(fd)) >= 0; count++) {
+		taken = mem_grow(taken, count + 1, sizeof(*taken));
+		taken[count] = copy;
+	}
+	*taken_r = taken;
+	return count;
+}
+
 static void a_descriptor_is_waited_for(void **state)
 {
 	(void)state;
-	struct rlimit before, none;
+	int *taken;
 	struct fixture *fixture = fixture_new("127.0.0.1:0");
 	fixture->fd = dial(fixture);
 	say(fixture, "GET /yes HTTP/1.1\r\n\r\n");
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	none = (struct rlimit){ .rlim_cur = (rlim_t)fixture->fd, .rlim_max = before.rlim_max };
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	size_t count = take_descriptors(fixture->fd, &taken);
 	run(fixture, 50 * USEC_MS);
-	bool ended = fixture->ended;
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-	assert_false(ended);
+	while (count > 0)
+		(void)close(taken[--count]);
+	free(taken);
+	assert_false(fixture->ended);
 	run(fixture, PATIENCE);
 	assert_status(buf_text(&fixture->got), "200 OK");
 	fixture_free(fixture);
