@@ -1,12 +1,14 @@
 /* librdkafka's settings from ours, its log in ours, its queue on our loop. */
 #include "kafka.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conf_properties.h"
@@ -272,4 +274,46 @@ void kafka_wakeup_free(struct kafka_wakeup *wakeup)
 	loop_fd_free(wakeup->watch);
 	close(wakeup->fd);
 	free(wakeup);
+}
+
+/* --- the end ------------------------------------------------------------------------------------
+ */
+
+struct end {
+	rd_kafka_t *client;
+	int flags;
+};
+
+static void *destroy(void *arg)
+{
+	struct end *end = arg;
+	rd_kafka_destroy_flags(end->client, end->flags);
+	free(end);
+	return NULL;
+}
+
+/* Whoever is left behind must not hold up anybody: it has no part in the process any more. */
+static bool join(pthread_t thread, usec_t timeout)
+{
+	struct timespec until;
+	if (clock_gettime(CLOCK_MONOTONIC, &until) < 0)
+		abort();
+	until.tv_sec += timeout / USEC_SEC;
+	if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+		return true;
+	pthread_detach(thread);
+	return false;
+}
+
+bool kafka_destroy(rd_kafka_t *client, int flags)
+{
+	struct end *end = mem_zero(sizeof(*end));
+	pthread_t thread;
+	end->client = client;
+	end->flags = flags;
+	rd_kafka_set_log_level(client, -1); /* the log may end before the client does */
+	if (pthread_create(&thread, NULL, destroy, end) == 0)
+		return join(thread, KAFKA_DESTROY_TIMEOUT);
+	(void)destroy(end);
+	return true;
 }

@@ -10,6 +10,7 @@
 #include "err.h"
 #include "log.h"
 #include "loop.h"
+#include "usec.h"
 
 /* A librdkafka configuration with the user's properties, properties_file and password_file applied
  * in that order and the log directed to `log` (which must outlive the client). The caller adds its
@@ -24,6 +25,13 @@ MUST_USE bool kafka_conf_new(const struct conf_kafka *kafka, struct log *log, st
 /* Makes `owner` the opaque of the client's callbacks: a struct whose first member is its
  * `struct log *`, set before rd_kafka_new() and valid until the client is destroyed. */
 void kafka_conf_set_owner(rd_kafka_conf_t *conf, void *owner);
+
+/* rd_kafka_destroy_flags(), bounded: librdkafka waits for threads of its own, and 2.0.2 does so for
+ * ever once a topic was deleted and made again. After KAFKA_DESTROY_TIMEOUT the client is left
+ * behind and false is returned: it calls nobody any more but a partitioner, whose opaques must
+ * then be left behind too. Wake-ups, queues and topics of the client are freed before. */
+#define KAFKA_DESTROY_TIMEOUT (3 * USEC_SEC)
+MUST_USE bool kafka_destroy(rd_kafka_t *client, int flags);
 
 /* rd_kafka_conf_set() with our error. */
 MUST_USE bool kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,

@@ -533,6 +533,7 @@ void consumer_free(struct consumer *consumer)
 		rd_kafka_queue_destroy(consumer->leaving);
 	rd_kafka_queue_destroy(consumer->queue);
 	/* Leaving is done before, or was given up: the broker may be away. */
-	rd_kafka_destroy_flags(consumer->client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+	if (!kafka_destroy(consumer->client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE))
+		log_warn(consumer->log, "a Kafka client that does not end is left behind");
 	free(consumer);
 }

@@ -187,15 +187,29 @@ uint32_t producer_topic_hash(const struct producer_topic *topic)
 	return topic->hash;
 }
 
-static void free_topics(struct producer *producer)
+static void close_topics(struct producer *producer)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct producer_topic *t = producer->buckets[i]; t; t = t->next)
+			rd_kafka_topic_destroy(t->topic);
+}
+
+static void free_topic_list(struct producer_topic *topic)
+{
+	while (topic) {
+		struct producer_topic *next = topic->next;
+		free(topic);
+		topic = next;
+	}
+}
+
+/* unused: the client is gone, so nobody chooses a partition any more. */
+static void forget_topics(struct producer *producer, bool unused)
 {
 	for (size_t i = 0; i < BUCKETS; i++) {
-		while (producer->buckets[i]) {
-			struct producer_topic *topic = producer->buckets[i];
-			producer->buckets[i] = topic->next;
-			rd_kafka_topic_destroy(topic->topic);
-			free(topic);
-		}
+		if (unused)
+			free_topic_list(producer->buckets[i]);
+		producer->buckets[i] = NULL;
 	}
 	producer->last = NULL;
 	producer->topic_count = 0;
@@ -500,8 +514,11 @@ static void destroy(struct producer *producer)
 	kafka_wakeup_free(producer->wakeup);
 	producer->wakeup = NULL;
 	rd_kafka_queue_destroy(producer->queue);
-	free_topics(producer);
-	rd_kafka_destroy(producer->client);
+	close_topics(producer);
+	bool gone = kafka_destroy(producer->client, 0);
+	if (!gone)
+		log_warn(producer->log, "a Kafka client that does not end is left behind");
+	forget_topics(producer, gone);
 	producer->client = NULL;
 }
 

@@ -326,7 +326,7 @@ static void run_client(struct scene *scene, bool owner, char *logged, size_t siz
 	loop_timer_free(timer);
 	loop_free(scene->loop);
 	rd_kafka_queue_destroy(scene->queue);
-	rd_kafka_destroy(scene->client);
+	assert_true(kafka_destroy(scene->client, 0));
 	assert_true(dup2(saved, STDERR_FILENO) >= 0);
 	close(saved);
 	rewind(capture);
