@@ -172,7 +172,8 @@ static void on_taken(void *arg, const char *before)
 	if (*before)
 		log_warn(relay->log, "the owner before did not stop cleanly: possible duplicates",
 			 LOG_TEXT("before", before),
-			 LOG_INT("at_most", relay->conf->relay.window_rows));
+			 /* a window in flight, and another one acknowledged and not deleted */
+			 LOG_INT("at_most", 2 * relay->conf->relay.window_rows));
 	say_ready(relay);
 	flow_start(relay->flow, lease_token(relay->lease));
 }
