@@ -3,10 +3,7 @@ in the ledger once or the message stands among the poison, and the position move
 
 from __future__ import annotations
 
-import ctypes
 import json
-import random
-import threading
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator
@@ -17,152 +14,15 @@ from confluent_kafka import Producer
 from tests.tools import waiting
 from tests.tools.broker import Broker, Message
 from tests.tools.postgres import Postgres
-from tests.tools.programs import Program
 from tests.tools.provider import Provider
 from tests.tools.world import World
 
 from .conftest import numbers
+from .intake import (ORDER, PARTITIONS, Sender, assert_charged_once, assert_same, conflicts_of,
+                     effects_of, ends, keys, nudge, poison_of, positions, requests_of, seen,
+                     set_positions, xxh3_128)
 
-PARTITIONS = 4
 DATABASE_REFUSES = "order:refused:charge"
-FORM = "application/x-www-form-urlencoded"
-
-
-# --- sending --------------------------------------------------------------------------------------
-
-@dataclass(frozen=True)
-class Sent:
-    partition: int
-    value: bytes | None
-    key: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
-
-
-class Sender:
-    """A test's own messages in a world's topic, which can come again."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.sent: list[Sent] = []
-
-    def send(self, value: bytes | None, event_type: str | None = "order.placed", *,
-             event_id: str | None = "", partition: int = 0, key: bytes | None = None,
-             headers: tuple[tuple[str, bytes], ...] = ()) -> str | None:
-        """`event_id` "": a new one; None: no such header."""
-        event_id = f"event-{next(numbers)}" if event_id == "" else event_id
-        own = [("ce_type", event_type), ("ce_id", event_id)]
-        whole = (*((name, text.encode()) for name, text in own if text is not None), *headers)
-        self._produce(Sent(partition, value, key, whole))
-        return event_id
-
-    def order(self, order_id: str | int, cents: int = 100, **where: Any) -> str | None:
-        """An order as the shop places it; a number is one in its JSON too."""
-        return self.send(json.dumps({"order_id": order_id, "customer_id": "c", "total_cents": cents}
-                                    ).encode(), **where)
-
-    def _produce(self, one: Sent) -> None:
-        self.sent.append(one)
-        self.world.broker.produce(self.world.topic, one.value, one.key, one.headers, one.partition)
-
-    def repeat(self) -> None:
-        """All that was sent once more, byte for byte."""
-        for one in self.sent[:]:
-            self._produce(one)
-        self.flush()
-
-    def flush(self) -> None:
-        self.world.broker.flush()
-
-    def drain(self) -> None:
-        self.flush()
-        self.world.wait_drained()
-
-    def again(self) -> None:
-        """What was sent comes again, as copies and from positions that are set back: the world must
-        look as if it had come once."""
-        before = self.world.effects_seen()
-        self.repeat()
-        self.world.wait_drained()
-        assert self.world.effects_seen() == before
-        before = seen(self.world)
-        set_positions(self.world, -2)
-        nudge(self.world)
-        self.world.wait_drained()
-        assert seen(self.world) == before
-
-
-def seen(world: World) -> dict[str, Any]:
-    return {**world.effects_seen(), **world.records_seen()}
-
-
-def set_positions(world: World, offset: int) -> None:
-    world.query("UPDATE counterfoil.intake_position SET next_offset = %s WHERE topic = %s",
-                (offset, world.topic))
-
-
-def nudge(world: World) -> None:
-    """A ledger that has nothing to read does not look at its positions: it gets something."""
-    for partition in range(PARTITIONS):
-        world.broker.produce(world.topic, b"", None, [("ce_type", b"nudge")], partition)
-    world.broker.flush()
-
-
-# --- asking ---------------------------------------------------------------------------------------
-
-def keys(world: World) -> list[str]:
-    return [key for (key,) in world.query("SELECT idempotency_key FROM counterfoil.effect")]
-
-
-def effects_of(world: World, key: str) -> list[tuple[Any, ...]]:
-    """(target, tenant, provider key, partition, offset, event id, state) of a key."""
-    return world.query(
-        "SELECT e.target, e.tenant, e.provider_key, e.partition, e.\"offset\", e.event_id, "
-        "s.state::text FROM counterfoil.effect e JOIN counterfoil.effect_state s USING (id) "
-        "WHERE e.idempotency_key = %s ORDER BY 1, 2", (key,))
-
-
-def conflicts_of(world: World, key: str) -> list[tuple[Any, ...]]:
-    """(partition, event id, key of its holder) of a key's conflicts."""
-    return world.query(
-        "SELECT c.partition, c.event_id, e.idempotency_key FROM counterfoil.conflict c "
-        "JOIN counterfoil.effect e ON e.id = c.holder WHERE c.idempotency_key = %s "
-        "ORDER BY c.partition, c.\"offset\"", (key,))
-
-
-def poison_of(world: World, key: bytes) -> tuple[str, str]:
-    """(reason, error) of the poison with this Kafka key: one row, however often it was read."""
-    ((reason, error),) = world.query(
-        "SELECT reason, error FROM counterfoil.poison WHERE key = %s", (key,))
-    return reason, error
-
-
-def requests_of(provider: Provider, key: str) -> list[Any]:
-    return [request for request in provider.requests() if request.key == key]
-
-
-def positions(world: World) -> list[int]:
-    return [offset for (offset,) in world.query(
-        "SELECT next_offset FROM counterfoil.intake_position WHERE topic = %s ORDER BY partition",
-        (world.topic,))]
-
-
-def ends(world: World) -> list[int]:
-    """Where each partition ends."""
-    found = [0] * len(world.broker.partitions(world.topic))
-    for message in world.messages():
-        found[message.partition] = message.offset + 1
-    return found
-
-
-class Digest(ctypes.Structure):
-    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
-
-
-def xxh3_128(data: bytes) -> bytes:
-    hashed = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
-    hashed.restype, hashed.argtypes = Digest, [ctypes.c_char_p, ctypes.c_size_t]
-    digest = hashed(data, len(data))
-    return digest.high.to_bytes(8, "big") + digest.low.to_bytes(8, "big")
 
 
 # --- one house for all tests that only send -------------------------------------------------------
@@ -230,12 +90,6 @@ def house(request: pytest.FixtureRequest, shared_house: House) -> House:
 @pytest.fixture
 def sender(house: House) -> Sender:
     return Sender(house.world)
-
-
-def assert_charged_once(world: World, key: str, cents: int) -> None:
-    (request,) = requests_of(world.provider, key)
-    assert (request.status, request.body) == (200, f"amount={cents}&currency=usd&customer=c")
-    assert world.provider.charges_by_key()[key] == 1
 
 
 # --- the same key, another content ----------------------------------------------------------------
@@ -473,7 +327,6 @@ def test_tombstones_and_events_that_nobody_asked_for(house: House, sender: Sende
 
 # --- poison ---------------------------------------------------------------------------------------
 
-ORDER = b'{"order_id": %s, "customer_id": "c", "total_cents": 1}'
 POISON = [
     # Kafka key, value, headers besides, reason, error
     (b"p-json", b'{"order_id": 1,}', (), "key", "the value cannot be read as JSON: byte 16: "),
@@ -621,10 +474,6 @@ def test_what_the_database_refuses_is_poison_alone(house: House, sender: Sender)
 
 # --- positions ------------------------------------------------------------------------------------
 
-def moved_elsewhere(world: World) -> int:
-    return sum(len(ledger.said("position moved elsewhere")) for ledger in world.ledgers)
-
-
 def test_a_position_that_another_has_moved_is_not_moved_back(house: House, sender: Sender):
     """Whoever was overtaken while it wrote writes nothing, and goes on where the other stopped."""
     world = house.world
@@ -678,217 +527,6 @@ def test_positions_of_another_time(house: House, sender: Sender, change: str):
     nudge(world)
     waiting.until(lambda: positions(world) == ends(world), 20, "all to be read again")
     world.wait_drained()
-    assert seen(world) == before
+    assert_same(before, seen(world))
     if "1000000" in change:
         assert any(ledger.said("position out of range") for ledger in world.ledgers)
-
-
-# --- where a topic begins -------------------------------------------------------------------------
-
-def test_where_a_topic_begins_is_for_a_person_to_say(make_world: Callable[..., World]):
-    """Without ledger.start nothing of a new topic is consumed, and what is known goes on."""
-    world = make_world(settings={"ledger": {"start": None}})
-    history = f"{world.topic}-history"
-    world.broker.create_topic(history, PARTITIONS)
-    world.effects.append({**world.effects[0], "name": "late", "key": "late:${/order_id}",
-                          "on": {"topic": history, "type": "order.placed"}})
-    sender, old = Sender(world), [("ce_type", b"order.placed")]
-    world.query("INSERT INTO counterfoil.intake_position SELECT %s, n, -2 FROM "
-                "generate_series(0, 3) n", (world.topic,))
-    for n in range(20):
-        world.broker.produce(history, ORDER % b"%d" % n, None, old, n % PARTITIONS)
-    sender.order(1)
-    sender.flush()
-    ledger = world.ledger()
-    ledger.allow_errors("topic not begun")
-    ledger.start()
-    line = ledger.wait_for("topic not begun", topic=history)
-    assert line.level == "error" and "ledger.start" in line.fields["remedy"]
-    sender.order(2)
-    sender.drain()                                  # the other topic does not wait
-    assert set(keys(world)) == {"order:1:charge", "order:2:charge"}
-    ledger.stop()
-
-    world.settings = {"ledger": {"start": "latest"}}
-    ledger.configure(world_configuration(world))
-    ledger.start()
-    waiting.until(lambda: world.value("SELECT count(*) = 4 FROM counterfoil.intake_position "
-                                      "WHERE topic = %s", (history,)), 10, "the topic to begin")
-    world.broker.produce(history, ORDER % b"20", None, old, 1)
-    world.broker.flush()
-    waiting.until(lambda: world.state("late:20") == "completed", 20, "the new event's effect")
-    assert set(keys(world)) == {"order:1:charge", "order:2:charge", "late:20"}
-    world.run_twice()
-
-
-def world_configuration(world: World) -> dict[str, Any]:
-    """As World.ledger() makes it."""
-    config = world.configuration()
-    config["kafka"]["properties"] += world.broker.group_properties
-    return config
-
-
-def test_what_nobody_asked_for_can_be_poison(make_world: Callable[..., World]):
-    """ledger.unmatched = poison; and ledger.start = earliest performs what was there."""
-    world = make_world(settings={"ledger": {"unmatched": "poison"}})
-    sender = Sender(world)
-    sender.send(b"x", "never.heard.of", key=b"unmatched")
-    sender.send(None, "order.placed", key=b"tombstone", partition=1)
-    sender.order(1)
-    sender.flush()
-    world.start(relays=0)
-    sender.drain()
-    for key in (b"unmatched", b"tombstone"):
-        assert poison_of(world, key) == ("unmatched", "no effect matches this topic and type")
-    assert not world.query("SELECT FROM counterfoil.unmatched")
-    assert keys(world) == ["order:1:charge"]
-    world.run_twice()
-
-
-# --- another template -----------------------------------------------------------------------------
-
-def test_another_template_does_not_change_what_was_taken_in(make_world: Callable[..., World]):
-    """L40: the event comes again while its request is not through yet: it is a duplicate, and the
-    request keeps its bytes."""
-    world = make_world(effect={"retry": {"attempts": 1000}})
-    sender = Sender(world)
-    fault = world.provider.fault("status", status=503)
-    world.start(relays=0)
-    sender.order("L40", 40)
-    sender.flush()
-    waiting.until(lambda: world.provider.met(fault) >= 2, 20, "some attempts")
-    (ledger,) = world.ledgers
-    ledger.stop()
-    world.effects[0]["request"]["body"] = "price=${/total_cents}"
-    world.effects[0]["request"]["path"] = "/v2/charges"
-    ledger.configure(world_configuration(world))
-    ledger.start()
-    sender.repeat()
-    waiting.until(lambda: world.unread() == 0, 20, "the copy to be taken in")
-    assert world.state("order:L40:charge") not in (None, "completed")
-    world.provider.clear()
-    world.wait_drained()
-    requests = world.provider.requests()
-    assert len(requests) > 3
-    assert {(r.path, r.body) for r in requests} == {
-        ("/v1/charges", "amount=40&currency=usd&customer=c")}
-    assert not conflicts_of(world, "order:L40:charge")
-    sender.order("new", 41)
-    sender.drain()
-    assert requests_of(world.provider, "order:new:charge")[0].body == "price=41"
-    world.run_twice()
-
-
-# --- processes that come and go -------------------------------------------------------------------
-
-class Stream:
-    """Orders 0, 1, 2 ... to all partitions, from a thread, at a rate, until they are `count` or it
-    is stopped."""
-
-    def __init__(self, world: World, count: int, pause: float) -> None:
-        self.world = world
-        self.count = count
-        self.pause = pause
-        self.produced = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        world = self.world
-        partitions = len(world.broker.partitions(world.topic))
-        while self.produced < self.count and not self._stop.wait(self.pause):
-            for n in range(self.produced, min(self.produced + 50, self.count)):
-                headers = [("ce_type", b"order.placed"), ("ce_id", b"event-%d" % n)]
-                world.broker.produce(world.topic, ORDER % b"%d" % n, None, headers, n % partitions)
-                self.produced = n + 1
-        world.broker.flush()
-
-    def __enter__(self) -> "Stream":
-        self._thread.start()
-        return self
-
-    def join(self, timeout: float = 60) -> None:
-        self._thread.join(timeout)
-        assert not self._thread.is_alive()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self.join()
-
-    @property
-    def keys(self) -> list[str]:
-        return [f"order:{n}:charge" for n in range(self.produced)]
-
-
-def taken(world: World) -> int:
-    return world.value("SELECT count(*) FROM counterfoil.effect")
-
-
-def assert_whole(world: World, stream: Stream) -> None:
-    """Every event has its effect, once; every position is the end."""
-    waiting.until(lambda: world.unread() == 0, 60, "all to be taken in")
-    assert sorted(keys(world)) == sorted(stream.keys)
-    assert positions(world) == ends(world)
-    assert world.value("SELECT count(*) FROM counterfoil.effect_state") == len(stream.keys)
-    assert world.value("SELECT count(*) FROM counterfoil.effect_request") == len(stream.keys)
-    assert not world.query("SELECT FROM counterfoil.conflict")
-    assert not world.query("SELECT FROM counterfoil.poison")
-
-
-def partitions_of(ledger: Program) -> int:
-    """How many it has now."""
-    last = ledger.said("partitions ")[-1]
-    return int(last.fields["count"]) if last.msg == "partitions assigned" else 0
-
-
-def test_ten_ledgers_are_killed_in_the_midst_of_intake(make_world: Callable[..., World]):
-    """Eleven share the topic, ten get kill -9 while they read; the last one has it all."""
-    world = make_world(partitions=11)
-    world.start(relays=0, ledgers=11)
-    waiting.until(lambda: all(partitions_of(ledger) == 1 for ledger in world.ledgers), 60,
-                  "all to have their share")
-    with Stream(world, 2000, 0.05) as stream:
-        for ledger in world.ledgers[:10]:
-            before = taken(world)
-            waiting.until(lambda: taken(world) > before, 20, "intake to go on")
-            ledger.kill()
-        stream.join()
-    assert stream.produced == 2000
-    assert_whole(world, stream)
-    world.wait_drained()
-    assert not world.duplicated() and len(world.provider.charges()) == 2000
-    world.ledgers = world.ledgers[10:]
-    world.run_twice()
-
-
-def test_ledgers_join_and_leave_at_random(make_world: Callable[..., World]):
-    """L51: the ledger has every key, once."""
-    chance = random.Random(51)
-    world = make_world(effect={"delay": "1h"})      # intake alone
-    world.start(relays=0, ledgers=2)
-    with Stream(world, 10_000, 0.02) as stream:
-        for how in chance.sample(["kill", "stop"] * 4, 8):
-            before = taken(world)
-            waiting.until(lambda: taken(world) >= min(before + 800, 10_000), 20, "intake to go on")
-            leaves = chance.choice(world.ledgers)
-            getattr(leaves, how)()
-            leaves.start(ready=False)
-        stream.join()
-    assert stream.produced == 10_000
-    assert_whole(world, stream)
-
-
-def test_postgresql_is_killed_during_intake(make_world: Callable[..., World], postgres: Postgres):
-    world = make_world()
-    world.start(relays=0, ledgers=2)
-    with Stream(world, 2000, 0.05) as stream:
-        for crash in (postgres.kill, lambda: postgres.stop("immediate")):
-            before = taken(world)
-            waiting.until(lambda: taken(world) > before + 200, 20, "intake to go on")
-            crash()
-            postgres.start()
-        stream.join()
-    assert_whole(world, stream)
-    world.wait_drained()
-    assert not world.duplicated() and len(world.provider.charges()) == 2000
-    world.run_twice()
