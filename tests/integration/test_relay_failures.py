@@ -3,9 +3,9 @@ he does not own, and what failed goes on by itself."""
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
@@ -58,28 +58,6 @@ def reads_past(outbox: Outbox, last: int) -> bool:
     """Was the last of the rows fetched? By the position of the newest poll."""
     polls = outbox.statements(POLL)
     return bool(polls) and f"$1 = '{last}'" in polls[-1]
-
-
-def terminate(outbox: Outbox, pids: list[int]) -> None:
-    assert pids
-    for pid in pids:
-        outbox.world.query("SELECT pg_terminate_backend(%s, 5000)", (pid,))
-
-
-@contextmanager
-def deletions_wait(world: World) -> Iterator[Any]:
-    """The outbox can be read and not written, but by this session, until the block ends."""
-    with closing(world.connect()) as session, session.cursor() as cursor:
-        cursor.execute("LOCK TABLE counterfoil.outbox IN SHARE MODE")
-        yield cursor
-        session.rollback()
-
-
-def waits_to_delete(relay: Program, outbox: Outbox) -> bool:
-    return outbox.world.value(
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s "
-        "AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM counterfoil.outbox%%'",
-        (relay.name,)) == 1
 
 
 # --- the broker -----------------------------------------------------------------------------------
@@ -218,7 +196,7 @@ def test_a_connection_of_the_owner_is_ended(outbox: Outbox, own_broker: Broker, 
             outbox.write(500, keys=40)
             before, owner = token(outbox), owner_of(outbox)
             lost = len(owner.said("lease lost"))
-            terminate(outbox, outbox.backends(owner, lease))
+            outbox.terminate(owner, lease)
             waiting.until(lambda: len(owner.said("lease lost")) > lost, 5, "it to notice")
             waiting.until(lambda: token(outbox) > before, 5, "a new term")
     settle(outbox, own_broker)
@@ -240,10 +218,9 @@ def test_who_lost_the_lease_sends_nothing_more(outbox: Outbox, own_broker: Broke
     own_broker.down()
     ids = outbox.write(500)
     waiting.until(lambda: reads_past(outbox, ids[-1]), 5, "all to be handed to the producer")
-    pids = [] if ended == "neither" else outbox.backends(relay, lease=ended == "lease")
     world.query(TAKE_OVER)
-    if pids:
-        terminate(outbox, pids)
+    if ended != "neither":
+        outbox.terminate(relay, lease=ended == "lease")
     assert relay.wait_for("lease lost").fields["in_flight"] == "500"
     relay.wait_for("standby", owner="someone/else/1")
     polls = len(outbox.statements(POLL))
@@ -288,12 +265,12 @@ def test_the_deletion_of_a_former_owner_deletes_nothing(outbox: Outbox, own_brok
     outbox.witness()
     outbox.write(100)
     former, other = [outbox.relay(lease="1s") for _ in range(2)]
-    with deletions_wait(world):
+    with outbox.deletions_wait():
         former.start()
-        waiting.until(lambda: waits_to_delete(former, outbox), 10, "its deletion to wait")
+        waiting.until(lambda: outbox.waits_to_delete(former), 10, "its deletion to wait")
         former.freeze()
         other.start().wait_for("lease taken")
-        waiting.until(lambda: waits_to_delete(other, outbox), 10, "the other's to wait behind it")
+        waiting.until(lambda: outbox.waits_to_delete(other), 10, "the other's to wait behind it")
     outbox.wait_empty()
     assert outbox.usurped() == []
     former.thaw()
@@ -360,9 +337,9 @@ def test_ids_given_out_again_while_their_deletion_waits(outbox: Outbox, own_brok
     own_broker.set_round_trip(0)
     outbox.write(40)
     relay = outbox.relay(sweep="300ms")
-    with deletions_wait(world) as cursor:
+    with outbox.deletions_wait() as cursor:
         relay.start()
-        waiting.until(lambda: waits_to_delete(relay, outbox) and
+        waiting.until(lambda: outbox.waits_to_delete(relay) and
                       own_broker.count(world.topic) == 40, 10, "its deletion to wait")
         before, after = replace(cursor, world)
         cursor.connection.commit()

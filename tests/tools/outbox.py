@@ -169,6 +169,37 @@ class Outbox:
         assert {essence(message) for message in after} == known
         assert len(after) == len(before) + len(known)
 
+    # --- the relay's deletions and connections ----------------------------------------------------
+
+    @contextmanager
+    def deletions_wait(self) -> Iterator[Any]:
+        """The outbox can be read, and written by this session only, until the block ends."""
+        with closing(self.world.connect()) as session, session.cursor() as cursor:
+            cursor.execute("LOCK TABLE counterfoil.outbox IN SHARE MODE")
+            yield cursor
+            session.rollback()
+
+    def waits_to_delete(self, relay: Program) -> bool:
+        return self.world.value(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s "
+            "AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM counterfoil.outbox%%'",
+            (relay.name,)) == 1
+
+    def backends(self, relay: Program, lease: bool | None = None) -> list[int]:
+        """The server's processes for its connections: all, the lease's, or the outbox's."""
+        return [pid for (pid,) in self.world.query(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+            "AND application_name = %(name)s AND (%(lease)s::boolean IS NULL OR "
+            "(query ~ '^(WITH old|UPDATE counterfoil.lease)') = %(lease)s)",
+            {"name": relay.name, "lease": lease})]
+
+    def terminate(self, relay: Program, lease: bool | None = None) -> None:
+        """Ends these connections, from the server's side."""
+        pids = self.backends(relay, lease)
+        assert pids
+        for pid in pids:
+            self.world.query("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+
     # --- looking closer ---------------------------------------------------------------------------
 
     def witness(self) -> None:
@@ -178,13 +209,6 @@ class Outbox:
     def usurped(self) -> list[tuple[Any, ...]]:
         """Rows deleted by someone who was not the lease's owner."""
         return self.world.query("SELECT id, by, holder FROM public.deleted WHERE by <> holder")
-
-    def backends(self, relay: Program, lease: bool) -> list[int]:
-        """The server's processes for its connections: the lease's, or the outbox's."""
-        return [pid for (pid,) in self.world.query(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
-            "AND application_name = %s AND (query ~ '^(WITH old|UPDATE counterfoil.lease)') = %s",
-            (relay.name, lease))]
 
     def log_statements(self) -> None:
         """From the next connections on the server logs every statement: see statements()."""
