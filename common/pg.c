@@ -56,6 +56,7 @@ struct pg {
 	unsigned rotation;
 	bool option_refused; /* a pooler does not let us ask for statement_timeout and such */
 	bool was_up;         /* up() was said of this connection */
+	bool was_ever_up;    /* or of one before it */
 	usec_t backoff;
 	struct pg_error why; /* of the connection's end */
 	char fatal[512];     /* the server's parting words while nothing was asked of it */
@@ -283,7 +284,9 @@ static void connected(struct pg *pg)
 	fail_waiting(pg); /* what came too early for this connection and was not told so yet */
 	if (pg->state != STATE_UP)
 		return;
-	pg->was_up = true;
+	if (pg->was_ever_up)
+		series_add(pg->settings.reconnects, 1);
+	pg->was_up = pg->was_ever_up = true;
 	pg->said[0] = '\0';
 	pg->events.up(pg->events.arg);
 }

@@ -17,6 +17,7 @@
 #include "err.h"
 #include "log.h"
 #include "loop.h"
+#include "metrics.h"
 #include "usec.h"
 
 struct pg;
@@ -45,9 +46,10 @@ struct pg_settings {
 	const char *password_file; /* its first line; "" or NULL: none */
 	const char *program;       /* application_name */
 	usec_t connect_timeout;
-	usec_t statement_timeout; /* asked of the server where no pooler refuses it, and watched
-				     here */
-	const char *options;      /* more of that kind, "-c jit=off -c ..."; NULL: none */
+	usec_t statement_timeout;  /* asked of the server where no pooler refuses it, and watched
+				      here */
+	const char *options;       /* more of that kind, "-c jit=off -c ..."; NULL: none */
+	struct series *reconnects; /* counts each connection but the first; NULL: nobody does */
 	bool read_only; /* transactions are, unless BEGIN says otherwise; asked for likewise */
 };
 

@@ -28,6 +28,7 @@ struct flow {
 	enum flow_state state;
 	struct log *log;
 	const struct conf_relay *conf;
+	struct meter *meter;
 	struct flow_events events;
 	int64_t token;
 
@@ -40,6 +41,11 @@ struct flow {
 	struct loop_timer *poll_timer;
 	struct loop_timer *delete_timer;
 	struct loop_timer *expire_timer;
+
+	struct loop_timer *measure_timer; /* runs while the outbox can be asked, also a standby's */
+	usec_t ready_max_age;
+	usec_t measured_at; /* the last time that it was asked to be */
+	struct health_wait oldest;
 
 	int *numbers; /* of a result's rows, by id */
 	size_t numbers_room;
@@ -287,6 +293,26 @@ static void on_expired(void *arg, size_t count)
 		loop_timer_set(flow->expire_timer, EXPIRE_MORE);
 }
 
+/* --- measuring --- */
+
+static void on_measure_timer(void *arg)
+{
+	struct flow *flow = arg;
+	flow->measured_at = usec_boot();
+	outbox_measure(flow->outbox);
+}
+
+static void on_measured(void *arg, bool known, usec_t oldest)
+{
+	struct flow *flow = arg;
+	usec_t now = usec_boot();
+	if (known)
+		flow->oldest = (struct health_wait){ .seen_at = now, .age = oldest };
+	if (outbox_ready(flow->outbox))
+		loop_timer_set(flow->measure_timer,
+			       health_look_again(flow->ready_max_age, now - flow->measured_at));
+}
+
 /* --- what the publisher and the outbox tell --- */
 
 static void on_read_again(void *arg, int64_t id)
@@ -312,12 +338,14 @@ static void on_foreign_id(void *arg, int64_t id)
 static void on_ready(void *arg)
 {
 	struct flow *flow = arg;
+	loop_timer_set(flow->measure_timer, 0);
 	flow->events.ready(flow->events.arg);
 }
 
 static void on_down(void *arg, const char *reason, bool was_ready)
 {
 	struct flow *flow = arg;
+	loop_timer_cancel(flow->measure_timer);
 	flow->events.down(flow->events.arg, reason, was_ready);
 }
 
@@ -359,6 +387,7 @@ void flow_forget(struct flow *flow)
 {
 	size_t in_flight = window_in_flight(flow->window);
 	size_t acked = window_acked(flow->window);
+	series_add(flow->meter->possible_duplicates, in_flight + acked);
 	if (in_flight > 0)
 		(void)publisher_drop(flow->publisher);
 	publisher_forget(flow->publisher);
@@ -377,6 +406,26 @@ void flow_say_totals(const struct flow *flow)
 		 LOG_INT("short_deletes", outbox_short_deletes(flow->outbox)));
 }
 
+bool flow_database(const struct flow *flow)
+{
+	return outbox_connected(flow->outbox);
+}
+
+bool flow_schema(const struct flow *flow)
+{
+	return outbox_ready(flow->outbox);
+}
+
+struct health_wait flow_oldest(const struct flow *flow)
+{
+	return flow->oldest;
+}
+
+void flow_measure(const struct flow *flow)
+{
+	series_set(flow->meter->gaps, (double)reader_gap_count(flow->reader));
+}
+
 /* --- making --- */
 
 static bool make_publisher(struct flow *flow, struct loop *loop, const struct conf *conf,
@@ -390,7 +439,8 @@ static bool make_publisher(struct flow *flow, struct loop *loop, const struct co
 		.foreign_id = on_foreign_id,
 		.arg = flow,
 	};
-	return publisher_new(loop, flow->log, conf, flow->window, &events, err, &flow->publisher);
+	return publisher_new(loop, flow->log, conf, flow->window, flow->meter, &events, err,
+			     &flow->publisher);
 }
 
 static void make_reader(struct flow *flow)
@@ -420,22 +470,27 @@ static void make_outbox(struct flow *flow, struct loop *loop, const struct pg_se
 		.listed = on_listed,
 		.deleted = on_deleted,
 		.expired = on_expired,
+		.measured = on_measured,
 		.arg = flow,
 	};
-	flow->outbox = outbox_new(loop, flow->log, pg, &settings, flow->window, &events);
+	flow->outbox =
+		outbox_new(loop, flow->log, pg, &settings, flow->window, flow->meter, &events);
 }
 
 bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
-	      const struct pg_settings *pg, const char *lease, const struct flow_events *events,
-	      struct err *err, struct flow **flow_r)
+	      const struct pg_settings *pg, const char *lease, struct meter *meter,
+	      const struct flow_events *events, struct err *err, struct flow **flow_r)
 {
 	struct flow *flow = mem_zero(sizeof(*flow));
 	flow->log = log;
 	flow->conf = &conf->relay;
+	flow->meter = meter;
+	flow->ready_max_age = conf->http.ready_max_age;
 	flow->events = *events;
 	flow->poll_timer = loop_timer_new(loop, on_pump, flow);
 	flow->delete_timer = loop_timer_new(loop, on_delete_timer, flow);
 	flow->expire_timer = loop_timer_new(loop, on_expire_timer, flow);
+	flow->measure_timer = loop_timer_new(loop, on_measure_timer, flow);
 	flow->window =
 		window_new((size_t)conf->relay.window_rows, (size_t)conf->relay.window_bytes);
 	make_reader(flow);
@@ -460,6 +515,7 @@ void flow_free(struct flow *flow)
 	loop_timer_free(flow->poll_timer);
 	loop_timer_free(flow->delete_timer);
 	loop_timer_free(flow->expire_timer);
+	loop_timer_free(flow->measure_timer);
 	free(flow->numbers);
 	free(flow);
 }

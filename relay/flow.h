@@ -9,8 +9,10 @@
 
 #include "conf.h"
 #include "err.h"
+#include "health.h"
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "pg.h"
 
 struct flow_events {
@@ -29,9 +31,9 @@ struct flow_events {
 
 struct flow;
 
-/* lease: its name, borrowed like conf. False: the configuration does not do. */
+/* lease: its name, borrowed like conf and the meter. False: the configuration does not do. */
 MUST_USE bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
-		       const struct pg_settings *pg, const char *lease,
+		       const struct pg_settings *pg, const char *lease, struct meter *meter,
 		       const struct flow_events *events, struct err *err, struct flow **flow_r);
 void flow_free(struct flow *flow);
 
@@ -48,5 +50,10 @@ struct flow_left flow_retire(struct flow *flow);
 void flow_forget(struct flow *flow);
 
 void flow_say_totals(const struct flow *flow); /* into the log */
+
+bool flow_database(const struct flow *flow);             /* connected */
+bool flow_schema(const struct flow *flow);               /* and the schema fits */
+struct health_wait flow_oldest(const struct flow *flow); /* row of the outbox */
+void flow_measure(const struct flow *flow);              /* into the meter */
 
 #endif

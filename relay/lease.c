@@ -37,6 +37,7 @@ struct lease {
 	bool connected;
 	bool answered; /* that statement was */
 	bool said_standby;
+	bool known; /* ours, or another's: the database has said so */
 	char server[64];
 	struct log_limit failures;
 };
@@ -105,6 +106,7 @@ static void hold(struct lease *lease)
 	usec_t length = lease->settings.length;
 	usec_t now = usec_boot();
 	lease->ends = lease->sent + length - length / MARGIN;
+	lease->known = true;
 	set_state(lease, LEASE_HELD);
 	loop_timer_set(lease->timer, lease->sent + length / 3 - now);
 	loop_timer_set(lease->end, lease->ends - now);
@@ -112,6 +114,7 @@ static void hold(struct lease *lease)
 
 static void lose(struct lease *lease, const char *reason)
 {
+	lease->known = false;
 	set_state(lease, LEASE_WAITING);
 	loop_timer_set(lease->timer, 0);
 	lease->events.lost(lease->events.arg, reason);
@@ -183,6 +186,7 @@ static void stand_by(struct lease *lease, const PGresult *result)
 {
 	usec_t third = lease->settings.length / 3;
 	usec_t left = pg_get_int8(result, 0, 2) + AFTER_END;
+	lease->known = true;
 	set_state(lease, LEASE_WAITING);
 	loop_timer_set(lease->timer, left > 0 && left < third ? left : third);
 	if (lease->said_standby)
@@ -198,6 +202,7 @@ static void on_asked(void *arg, const PGresult *result, const struct pg_error *e
 		return;
 	if (error) {
 		say_failure(lease, error);
+		lease->known = false;
 		set_state(lease, LEASE_WAITING);
 		loop_timer_set(lease->timer, AFTER_FAIL);
 		return;
@@ -252,6 +257,7 @@ static void on_down(void *arg, const char *reason)
 	struct lease *lease = arg;
 	bool could_not_connect = !lease->connected;
 	lease->connected = false;
+	lease->known = false;
 	switch (lease->state) {
 	case LEASE_HELD:
 		lose(lease, reason);
@@ -307,6 +313,11 @@ void lease_release(struct lease *lease)
 int64_t lease_token(const struct lease *lease)
 {
 	return lease->token;
+}
+
+bool lease_known(const struct lease *lease)
+{
+	return lease->known;
 }
 
 struct lease *lease_new(struct loop *loop, struct log *log, const struct pg_settings *pg,

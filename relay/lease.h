@@ -50,6 +50,7 @@ void lease_release(struct lease *lease);
  * past its end notices here first, and lost() has run when it answers false. */
 bool lease_check(struct lease *lease);
 int64_t lease_token(const struct lease *lease);
+bool lease_known(const struct lease *lease); /* who holds it, as last heard on this connection */
 /* Asks the database now whether it is still ours. */
 void lease_renew(struct lease *lease);
 

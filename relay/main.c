@@ -19,9 +19,11 @@ static const struct options_program options_program = {
 	.name = "counterfoil-relay",
 	.program = CONF_RELAY,
 	.summary = "Publishes the rows of the outbox table to Kafka.",
-	.notes = "SIGTERM and SIGINT stop it within general.drain_timeout, a second one at once. "
-		 "Exit\n"
-		 "codes: 0 ended as asked; 1 ended at once; 2 the options; 78 the configuration.",
+	.notes =
+		"SIGTERM and SIGINT stop it within general.drain_timeout, a second one at once. "
+		"Exit\n"
+		"codes: 0 ended as asked; 1 ended at once; 2 the options; 69 http.relay cannot be\n"
+		"listened on; 78 the configuration.",
 	.own = no_own_options,
 };
 
@@ -69,7 +71,12 @@ static enum exit_code run(const struct conf *conf, struct log *log)
 	log_info(log, "starting", LOG_TEXT("version", COUNTERFOIL_VERSION),
 		 LOG_TEXT("config", conf->path),
 		 LOG_TEXT("environment", conf->general.environment));
-	loop_run(program.loop);
+	if (relay_listen(program.relay, &err)) {
+		loop_run(program.loop);
+	} else {
+		log_error(log, "cannot start", LOG_TEXT("text", err.text));
+		program.code = EXIT_UNAVAILABLE;
+	}
 	relay_free(program.relay);
 	loop_signal_free(term);
 	loop_signal_free(interrupt);

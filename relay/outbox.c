@@ -1,6 +1,7 @@
 /* The connection, its schema check, and the statements. */
 #include "outbox.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -10,8 +11,9 @@
 #include "schema.h"
 #include "sql.h"
 
-#define CHECK_AGAIN (2 * USEC_SEC)
-#define SAY_EVERY   USEC_MIN
+#define CHECK_AGAIN   (2 * USEC_SEC)
+#define SAY_EVERY     USEC_MIN
+#define MEASURED_ROWS 100000 /* rows are counted up to so many */
 
 enum outbox_state {
 	STATE_DOWN,     /* no connection */
@@ -25,6 +27,7 @@ struct outbox {
 	struct outbox_settings settings;
 	struct outbox_events events;
 	struct window *window;
+	struct meter *meter;
 	struct pg *pg;
 	struct loop_timer *check;
 
@@ -50,6 +53,11 @@ struct deletion {
 static void set_state(struct outbox *outbox, enum outbox_state state)
 {
 	outbox->state = state;
+}
+
+bool outbox_connected(const struct outbox *outbox)
+{
+	return outbox->state != STATE_DOWN && pg_up(outbox->pg);
 }
 
 bool outbox_ready(const struct outbox *outbox)
@@ -197,6 +205,7 @@ static void note_short(struct outbox *outbox, const struct deletion *deletion, s
 	if (deleted == deletion->count || deletion->again)
 		return;
 	outbox->short_deletes++;
+	series_add(outbox->meter->short_deletes, 1);
 	if (log_limit_pass(&outbox->short_said, usec_boot(), SAY_EVERY, &held))
 		log_warn(outbox->log, "published rows were not there to be deleted",
 			 LOG_INT("rows", deletion->count), LOG_INT("deleted", deleted),
@@ -273,6 +282,27 @@ void outbox_expire_once(struct outbox *outbox, int32_t rows)
 	pg_send(outbox->pg, sql_expire_once, params, on_expired, outbox);
 }
 
+/* --- measuring --- */
+
+static void on_measured(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct outbox *outbox = arg;
+	usec_t oldest = error ? USEC_NEVER : pg_get_int8(result, 0, 1);
+	if (error)
+		say_refusal(outbox, "measure", error);
+	series_set(outbox->meter->rows, error ? (double)NAN : (double)pg_get_int8(result, 0, 0));
+	series_set_usec(outbox->meter->oldest_age, oldest);
+	outbox->events.measured(outbox->events.arg, !error, oldest);
+}
+
+void outbox_measure(struct outbox *outbox)
+{
+	struct pg_params *params = &outbox->params;
+	pg_params_clear(params);
+	pg_add_int8(params, MEASURED_ROWS);
+	pg_send(outbox->pg, sql_measure, params, on_measured, outbox);
+}
+
 bool outbox_polling(const struct outbox *outbox)
 {
 	return outbox->polling;
@@ -285,7 +315,7 @@ uint64_t outbox_short_deletes(const struct outbox *outbox)
 
 struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_settings *pg,
 			  const struct outbox_settings *settings, struct window *window,
-			  const struct outbox_events *events)
+			  struct meter *meter, const struct outbox_events *events)
 {
 	struct outbox *outbox = mem_zero(sizeof(*outbox));
 	const struct pg_events pg_events = { .up = on_up, .down = on_down, .arg = outbox };
@@ -293,6 +323,7 @@ struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_se
 	outbox->settings = *settings;
 	outbox->events = *events;
 	outbox->window = window;
+	outbox->meter = meter;
 	outbox->check = loop_timer_new(loop, check, outbox);
 	outbox->pg = pg_new(loop, log, pg, &pg_events);
 	return outbox;

@@ -10,6 +10,7 @@
 
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "pg.h"
 #include "reader.h"
 #include "window.h"
@@ -30,6 +31,9 @@ struct outbox_events {
 	void (*deleted)(void *arg, bool none);
 	/* Expired rows of `once` were deleted. */
 	void (*expired)(void *arg, size_t count);
+	/* How old the oldest row is, 0: there is none; false: it could not be asked for. The
+	 * numbers in the meter are set. */
+	void (*measured)(void *arg, bool known, usec_t oldest);
 	void *arg;
 };
 
@@ -42,10 +46,11 @@ struct outbox;
 
 struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_settings *pg,
 			  const struct outbox_settings *settings, struct window *window,
-			  const struct outbox_events *events);
+			  struct meter *meter, const struct outbox_events *events);
 void outbox_free(struct outbox *outbox);
 
-bool outbox_ready(const struct outbox *outbox);
+bool outbox_connected(const struct outbox *outbox);
+bool outbox_ready(const struct outbox *outbox); /* and the schema fits */
 
 bool outbox_polling(const struct outbox *outbox); /* a poll is on its way: send no other */
 void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps);
@@ -57,5 +62,7 @@ void outbox_delete(struct outbox *outbox, int64_t token, size_t least);
 uint64_t outbox_short_deletes(const struct outbox *outbox);
 
 void outbox_expire_once(struct outbox *outbox, int32_t rows);
+
+void outbox_measure(struct outbox *outbox);
 
 #endif

@@ -20,6 +20,7 @@ struct publisher {
 	struct log *log;
 	struct publisher_events events;
 	struct window *window;
+	struct meter *meter;
 	struct refused *refused;
 	struct encoder *encoder;
 	struct producer *producer;
@@ -144,6 +145,7 @@ static void note_dropped(struct publisher *publisher, const struct row *row, siz
 {
 	uint64_t held;
 	publisher->totals.headers_dropped += dropped;
+	series_add(publisher->meter->headers_dropped, dropped);
 	if (log_limit_pass(&publisher->header_said, usec_boot(), SAY_EVERY, &held))
 		log_warn(publisher->log,
 			 "headers dropped: null, reserved (ce_...), or a name of 0 or over 249 "
@@ -173,7 +175,7 @@ static struct window_row *claim(struct publisher *publisher, const struct row *r
 }
 
 static enum fate send_row(struct publisher *publisher, const struct row *row, uint64_t order,
-			  bool alone)
+			  bool alone, usec_t now)
 {
 	struct encode_message message;
 	struct err err;
@@ -184,6 +186,8 @@ static enum fate send_row(struct publisher *publisher, const struct row *row, ui
 	encode_row(publisher->encoder, row, &message);
 	struct window_row *entry = claim(publisher, row, order, topic, message.hash);
 	entry->alone = alone;
+	entry->fetched = now;
+	entry->topic = meter_topic(publisher->meter, row->topic, producer_topic_hash(topic));
 	switch (producer_send(publisher->producer, topic, row->partition, &message, entry, &err)) {
 	case PRODUCER_SENT:
 		if (message.dropped)
@@ -216,7 +220,7 @@ static enum fate publish(struct publisher *publisher, const struct row *row, use
 			publisher, row, order, "larger than message.max.bytes",
 			"raise message.max.bytes in kafka.properties and on the brokers, or "
 			"delete the row");
-	return send_row(publisher, row, order, verdict == REFUSED_ALONE);
+	return send_row(publisher, row, order, verdict == REFUSED_ALONE, now);
 }
 
 enum publisher_result publisher_rows(struct publisher *publisher, const PGresult *result,
@@ -241,6 +245,7 @@ static void delivered(struct publisher *publisher, struct window_row *row)
 {
 	uint64_t held;
 	publisher->totals.published++;
+	meter_published(publisher->meter, row->topic, usec_boot() - row->fetched);
 	window_ack(publisher->window, row);
 	if (!refused_settle(publisher->refused, row->id))
 		return;
@@ -282,6 +287,7 @@ static void on_broken(void *arg, const char *reason)
 	struct publisher *publisher = arg;
 	uint64_t held;
 	size_t in_flight = publisher_drop(publisher);
+	series_add(publisher->meter->possible_duplicates, in_flight);
 	if (log_limit_pass(&publisher->broken_said, usec_boot(), SAY_EVERY, &held))
 		log_warn(publisher->log, "the producer failed: a new one takes its place",
 			 LOG_TEXT("reason", reason), LOG_INT("in_flight", in_flight),
@@ -351,7 +357,8 @@ const struct publisher_totals *publisher_totals(const struct publisher *publishe
 }
 
 bool publisher_new(struct loop *loop, struct log *log, const struct conf *conf,
-		   struct window *window, const struct publisher_events *events, struct err *err,
+		   struct window *window, struct meter *meter,
+		   const struct publisher_events *events, struct err *err,
 		   struct publisher **publisher_r)
 {
 	struct publisher *publisher = mem_zero(sizeof(*publisher));
@@ -369,6 +376,7 @@ bool publisher_new(struct loop *loop, struct log *log, const struct conf *conf,
 	publisher->log = log;
 	publisher->events = *events;
 	publisher->window = window;
+	publisher->meter = meter;
 	publisher->refused = refused_new(REFUSED_MAX);
 	publisher->encoder = encoder_new(&conf->relay);
 	*publisher_r = publisher;

@@ -12,6 +12,7 @@
 #include "err.h"
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "window.h"
 
 /* read_again: this row and all behind it (a row that was refused is settled, and those of its key
@@ -43,8 +44,9 @@ struct publisher_totals {
 struct publisher;
 
 MUST_USE bool publisher_new(struct loop *loop, struct log *log, const struct conf *conf,
-			    struct window *window, const struct publisher_events *events,
-			    struct err *err, struct publisher **publisher_r);
+			    struct window *window, struct meter *meter,
+			    const struct publisher_events *events, struct err *err,
+			    struct publisher **publisher_r);
 void publisher_free(struct publisher *publisher);
 
 /* May rows be handed over? Not while a new producer is being made. */

@@ -203,6 +203,13 @@ const struct gap *reader_gaps(const struct reader *reader)
 	return gaps_all(reader->gaps, &count);
 }
 
+size_t reader_gap_count(const struct reader *reader)
+{
+	size_t count;
+	(void)gaps_all(reader->gaps, &count);
+	return count;
+}
+
 bool reader_list(struct reader *reader, usec_t now)
 {
 	size_t count;

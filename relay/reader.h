@@ -70,6 +70,7 @@ bool reader_answered(struct reader *reader, const struct reader_poll *poll,
 
 /* The gaps that a poll asks for are the first poll->gaps of these, none beyond poll->after. */
 const struct gap *reader_gaps(const struct reader *reader);
+size_t reader_gap_count(const struct reader *reader); /* all of them */
 
 /* Should the holders of the outbox's lock be listed now? True: begun. */
 bool reader_list(struct reader *reader, usec_t now);

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "flow.h"
+#include "health.h"
 #include "lease.h"
 #include "mem.h"
+#include "meter.h"
 #include "pg.h"
 
 #define LEASE_NAME    "relay"
@@ -29,12 +31,15 @@ struct relay {
 	enum relay_state state;
 	struct log *log;
 	const struct conf *conf;
+	struct loop *loop;
 	void (*stopped)(void *arg);
 	void *stopped_arg;
 	char *owner;
 	bool was_ready; /* said once */
+	struct meter *meter;
 	struct lease *lease;
 	struct flow *flow;
+	struct health *health; /* NULL: nobody is told */
 	struct loop_timer *drain_timer;
 	struct log_limit offline_said;
 };
@@ -50,6 +55,14 @@ static void say_ready(struct relay *relay)
 		return;
 	relay->was_ready = true;
 	log_info(relay->log, "ready", LOG_TEXT("owner", relay->owner));
+}
+
+/* What was in flight, or is not known to be deleted, will be sent again. */
+static struct flow_left retire_flow(struct relay *relay)
+{
+	struct flow_left left = flow_retire(relay->flow);
+	series_add(relay->meter->possible_duplicates, left.in_flight + left.not_deleted);
+	return left;
 }
 
 /* --- the end --- */
@@ -73,7 +86,7 @@ static void release(struct relay *relay)
 
 static void give_up_draining(struct relay *relay)
 {
-	struct flow_left left = flow_retire(relay->flow);
+	struct flow_left left = retire_flow(relay);
 	log_warn(relay->log, "drain timeout: what is not settled will be published again",
 		 LOG_INT("in_flight", left.in_flight), LOG_INT("not_deleted", left.not_deleted));
 	release(relay);
@@ -129,7 +142,7 @@ void relay_stop(struct relay *relay)
 
 static void retire(struct relay *relay, const char *reason)
 {
-	struct flow_left left = flow_retire(relay->flow);
+	struct flow_left left = retire_flow(relay);
 	log_warn(relay->log, "lease lost", LOG_TEXT("reason", reason),
 		 LOG_INT("token", lease_token(relay->lease)), LOG_INT("in_flight", left.in_flight),
 		 LOG_INT("not_deleted", left.not_deleted));
@@ -161,6 +174,15 @@ static void on_lost(void *arg, const char *reason)
 	fall_back(arg, RELAY_STANDBY, reason);
 }
 
+/* It may have left a window in flight, and another one acknowledged and not deleted. */
+static void note_unclean(struct relay *relay, const char *before)
+{
+	uint64_t at_most = 2 * (uint64_t)relay->conf->relay.window_rows;
+	series_add(relay->meter->possible_duplicates, at_most);
+	log_warn(relay->log, "the owner before did not stop cleanly: possible duplicates",
+		 LOG_TEXT("before", before), LOG_INT("at_most", at_most));
+}
+
 static void on_taken(void *arg, const char *before)
 {
 	struct relay *relay = arg;
@@ -170,10 +192,7 @@ static void on_taken(void *arg, const char *before)
 	log_info(relay->log, "lease taken", LOG_INT("token", lease_token(relay->lease)),
 		 LOG_TEXT("owner", relay->owner));
 	if (*before)
-		log_warn(relay->log, "the owner before did not stop cleanly: possible duplicates",
-			 LOG_TEXT("before", before),
-			 /* a window in flight, and another one acknowledged and not deleted */
-			 LOG_INT("at_most", 2 * relay->conf->relay.window_rows));
+		note_unclean(relay, before);
 	say_ready(relay);
 	flow_start(relay->flow, lease_token(relay->lease));
 }
@@ -263,6 +282,67 @@ static void on_down(void *arg, const char *reason, bool was_ready)
 			 LOG_TEXT("remedy", remedy_of(reason)));
 }
 
+/* --- health --- */
+
+static const char *role_of(const struct relay *relay)
+{
+	switch (relay->state) {
+	case RELAY_OWNER:
+		return "owner";
+	case RELAY_STANDBY:
+		return "standby";
+	case RELAY_OFFLINE:
+	case RELAY_DRAINING:
+	case RELAY_RELEASING:
+	case RELAY_STOPPED:
+		break;
+	}
+	return "none";
+}
+
+/* A standby is ready when it could take over: how long the rows wait is its owner's matter. */
+static void on_check(void *arg, struct health_report *report)
+{
+	const struct relay *relay = arg;
+	bool database = flow_database(relay->flow);
+	bool schema = flow_schema(relay->flow);
+	bool lease = lease_known(relay->lease);
+	bool draining = relay->state == RELAY_DRAINING || relay->state == RELAY_RELEASING ||
+			relay->state == RELAY_STOPPED;
+	const struct health_wait oldest = flow_oldest(relay->flow);
+	health_say(report, "database", database, database ? "connected" : "not connected");
+	health_say(report, "schema", schema, schema ? "fits" : "not known to fit");
+	health_say(report, "lease", lease, "%s",
+		   lease ? role_of(relay) : "nobody is known to hold it");
+	health_say(report, "running", !draining, draining ? "stopping" : "yes");
+	if (relay->state != RELAY_STANDBY)
+		health_say_progress(report, &oldest, "row", relay->conf->http.ready_max_age,
+				    usec_boot());
+}
+
+static void on_measure(void *arg)
+{
+	const struct relay *relay = arg;
+	series_set(relay->meter->owner, relay->state == RELAY_OWNER ? 1 : 0);
+	flow_measure(relay->flow);
+}
+
+bool relay_listen(struct relay *relay, struct err *err)
+{
+	const char *address = relay->conf->http.relay;
+	const struct health_events events = {
+		.check = on_check,
+		.measure = on_measure,
+		.arg = relay,
+	};
+	if (!*address)
+		return true;
+	if (!health_new(relay->loop, address, relay->meter->metrics, &events, err, &relay->health))
+		return err_prefix(err, "http.relay");
+	log_info(relay->log, "http listening", LOG_TEXT("address", health_address(relay->health)));
+	return true;
+}
+
 /* --- making --- */
 
 static void make_lease(struct relay *relay, struct loop *loop, const struct pg_settings *pg)
@@ -295,22 +375,26 @@ static bool make_flow(struct relay *relay, struct loop *loop, const struct pg_se
 		.drained = on_drained,
 		.arg = relay,
 	};
-	return flow_new(loop, relay->log, relay->conf, pg, LEASE_NAME, &events, err, &relay->flow);
+	return flow_new(loop, relay->log, relay->conf, pg, LEASE_NAME, relay->meter, &events, err,
+			&relay->flow);
 }
 
 bool relay_new(struct loop *loop, struct log *log, const struct conf *conf,
 	       void (*stopped)(void *arg), void *arg, struct err *err, struct relay **relay_r)
 {
 	struct relay *relay = mem_zero(sizeof(*relay));
+	relay->meter = meter_new();
 	const struct pg_settings pg = {
 		.conninfo = conf->postgres.conninfo,
 		.password_file = conf->postgres.password_file,
 		.program = "counterfoil-relay",
 		.connect_timeout = conf->postgres.connect_timeout,
 		.statement_timeout = conf->postgres.statement_timeout,
+		.reconnects = relay->meter->db_reconnects,
 	};
 	relay->log = log;
 	relay->conf = conf;
+	relay->loop = loop;
 	relay->stopped = stopped;
 	relay->stopped_arg = arg;
 	relay->owner = lease_owner(conf->general.instance);
@@ -329,9 +413,11 @@ void relay_free(struct relay *relay)
 	if (!relay)
 		return;
 	set_state(relay, RELAY_STOPPED); /* what still calls back finds nothing to do */
+	health_free(relay->health);
 	flow_free(relay->flow);
 	lease_free(relay->lease);
 	loop_timer_free(relay->drain_timer);
+	meter_free(relay->meter);
 	free(relay->owner);
 	free(relay);
 }

@@ -18,6 +18,9 @@ MUST_USE bool relay_new(struct loop *loop, struct log *log, const struct conf *c
 			struct relay **relay_r);
 void relay_free(struct relay *relay);
 
+/* Health and metrics at http.relay, if that is set. False: it cannot be listened on. */
+MUST_USE bool relay_listen(struct relay *relay, struct err *err);
+
 /* Reads no more, waits for what is in flight, deletes it, gives the lease back; at the latest after
  * general.drain_timeout it stops as it is. */
 void relay_stop(struct relay *relay);

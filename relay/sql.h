@@ -67,6 +67,14 @@ static const char sql_expire_once[] =
 	" WHERE o.scope = e.scope AND o.key = e.key"
 	" AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'";
 
+/* $1 rows, counted up to so many. Both by id, so that the index alone is read, from the end at
+ * which the relay reads; the row with the lowest id is about the oldest. */
+static const char sql_measure[] =
+	"SELECT (SELECT count(*) FROM (SELECT id FROM counterfoil.outbox ORDER BY id LIMIT $1) c),"
+	" coalesce((SELECT CASE WHEN isfinite(created_at) THEN"
+	"   greatest(extract(epoch FROM clock_timestamp() - created_at) * 1000000, 0)::int8 END"
+	"  FROM counterfoil.outbox ORDER BY id LIMIT 1), 0)";
+
 /* What tells one run of a server from the next: after a crash ids may have been given out again. */
 #define SQL_IDENTITY                                                                               \
 	" extract(epoch FROM pg_postmaster_start_time())::text"                                    \

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "usec.h"
+
 #define WINDOW_UUID  16
 #define WINDOW_SHARE 8 /* one partition's part of the window is 1/8 */
 
@@ -26,9 +28,11 @@ struct window_row {
 	uint8_t state; /* enum window_state */
 	bool alone;    /* nothing else is in flight */
 	bool again;    /* deleted before, perhaps: the answer was lost */
+	uint8_t topic; /* its number in the counts */
 	uint8_t event_id[WINDOW_UUID];
 	int64_t id;
 	uint64_t order; /* topic and ordering key; 0: no order */
+	usec_t fetched; /* boot clock */
 	struct window_row *next;
 };
 
