@@ -213,6 +213,15 @@ static void complain(struct consumer *consumer, const char *error)
 			 LOG_INT("more", held));
 }
 
+static void committed(struct consumer *consumer, rd_kafka_event_t *event)
+{
+	if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR_NO_ERROR)
+		return;
+	log_debug(consumer->log, "offsets not committed",
+		  LOG_TEXT("error", rd_kafka_event_error_string(event)));
+	consumer->events.uncommitted(consumer->events.arg);
+}
+
 /* Takes the event over; NULL: it was none of a message. */
 static struct message *take_event(struct consumer *consumer, rd_kafka_event_t *event)
 {
@@ -230,9 +239,7 @@ static struct message *take_event(struct consumer *consumer, rd_kafka_event_t *e
 		rebalance(consumer, event);
 		break;
 	case RD_KAFKA_EVENT_OFFSET_COMMIT:
-		if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
-			log_debug(consumer->log, "offsets not committed",
-				  LOG_TEXT("error", rd_kafka_event_error_string(event)));
+		committed(consumer, event);
 		break;
 	case RD_KAFKA_EVENT_ERROR:
 		complain(consumer, rd_kafka_event_error_string(event));

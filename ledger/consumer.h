@@ -18,11 +18,12 @@ struct partition {
 	int64_t offset; /* where to read from, or what to commit; -2: from the beginning */
 };
 
-/* assigned and revoked come from inside consumer_next(), never otherwise. */
+/* assigned, revoked and uncommitted come from inside consumer_next(), never otherwise. */
 struct consumer_events {
 	void (*assigned)(void *arg, const struct partition *partitions, size_t count); /* all */
 	void (*revoked)(void *arg);
-	void (*wake)(void *arg); /* consumer_next() has something to do */
+	void (*uncommitted)(void *arg); /* something that was given to consumer_commit() */
+	void (*wake)(void *arg);        /* consumer_next() has something to do */
 	void *arg;
 };
 

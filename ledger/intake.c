@@ -379,6 +379,7 @@ static void located(struct intake *intake)
 		back_off(intake);
 		return;
 	}
+	positions_unshown(&intake->positions);
 	set_state(intake, INTAKE_COLLECTING);
 	log_debug(intake->log, "reading", LOG_INT("partitions", known));
 	if (known < intake->positions.count)
@@ -456,6 +457,13 @@ static void on_revoked(void *arg)
 		set_state(intake, INTAKE_OUT);
 }
 
+static void on_uncommitted(void *arg)
+{
+	struct intake *intake = arg;
+
+	positions_unshown(&intake->positions);
+}
+
 /* --- the database --- */
 
 static void on_up(void *arg)
@@ -482,7 +490,11 @@ static void on_down(void *arg, const char *reason)
 static bool make_consumer(struct intake *intake, struct loop *loop, struct err *err)
 {
 	const struct consumer_events events = {
-		.assigned = on_assigned, .revoked = on_revoked, .wake = on_wake, .arg = intake
+		.assigned = on_assigned,
+		.revoked = on_revoked,
+		.uncommitted = on_uncommitted,
+		.wake = on_wake,
+		.arg = intake,
 	};
 	size_t count = rules_topic_count(intake->rules);
 	const char **topics = mem_zero((count + 1) * sizeof(*topics));

@@ -123,6 +123,13 @@ void positions_show(struct positions *positions, struct consumer *consumer)
 	free(list);
 }
 
+void positions_unshown(struct positions *positions)
+{
+	for (size_t i = 0; i < positions->count; i++)
+		positions->items[i].unshown =
+			positions->items[i].known && positions->items[i].next >= 0;
+}
+
 void positions_moved(struct positions *positions)
 {
 	for (size_t i = 0; i < positions->count; i++) {

@@ -20,7 +20,7 @@ struct position {
 	int64_t seen; /* the next offset that the consumer is to deliver; -2: whichever is first */
 	bool moves;   /* the slice in hand moves it, to `moved` */
 	int64_t moved;
-	bool unshown; /* moved since the last commit to Kafka */
+	bool unshown; /* the group's offset, which is for displays, may be another */
 };
 
 struct positions { /* sorted by topic and partition */
@@ -38,8 +38,10 @@ size_t positions_known(const struct positions *positions);
 /* Reads from all that are known. */
 MUST_USE bool positions_fetch(const struct positions *positions, struct consumer *consumer,
 			      struct err *err);
-/* Commits to Kafka, for its displays, those that have moved since the last time. */
+/* Commits to Kafka, for its displays, those that are not shown there as they are. */
 void positions_show(struct positions *positions, struct consumer *consumer);
+/* Whatever is shown of them, by us or by the member before us: all are to be shown. */
+void positions_unshown(struct positions *positions);
 /* The slice in hand is recorded. */
 void positions_moved(struct positions *positions);
 
