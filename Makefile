@@ -2,6 +2,7 @@
 
 BUILD   ?= build
 SAN     ?=
+CRASH   ?=
 CC      ?= cc
 AR      ?= ar
 PYTHON  ?= /usr/bin/python3
@@ -13,6 +14,14 @@ override BUILD := $(BUILD)/asan
 OPT      = -w -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 else
 OPT      = -O2
+endif
+
+# CRASH=1: the programs kill themselves where a test asks for it (include/crash.h)
+ifdef CRASH
+override BUILD := $(BUILD)/crash
+CPPFLAGS += -DCOUNTERFOIL_CRASH_POINTS
+else
+LEFT_OUT = common/crash.c
 endif
 
 WARN     = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
@@ -69,7 +78,7 @@ $(BUILD)/obj/%.o: %.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 define part_library
-$(call library,$(1)): $(call objects,$(filter-out $(1)/main.c,$(call sources,$(1))))
+$(call library,$(1)): $(call objects,$(filter-out $(1)/main.c $(LEFT_OUT),$(call sources,$(1))))
 	@rm -f $$@
 	$$(Q)$(AR) rcs $$@ $$^
 endef
@@ -127,6 +136,7 @@ demo:
 test:
 	@tests/tools/deps test
 	@$(MAKE) --no-print-directory programs tools unit-tests
+	@$(MAKE) --no-print-directory CRASH=1 programs
 	@BUILD=$(BUILD) tests/run unit integration
 
 unit:
@@ -135,6 +145,7 @@ unit:
 
 integration:
 	@$(MAKE) --no-print-directory programs tools
+	@$(MAKE) --no-print-directory CRASH=1 programs
 	@BUILD=$(BUILD) tests/run integration
 
 # The gates, then everything that `make test` runs, and the same under the sanitizers and valgrind.
@@ -142,7 +153,9 @@ check:
 	@tests/tools/deps check
 	@$(MAKE) --no-print-directory gates
 	@$(MAKE) --no-print-directory programs tools unit-tests
+	@$(MAKE) --no-print-directory CRASH=1 programs
 	@$(MAKE) --no-print-directory SAN=1 programs tools unit-tests
+	@$(MAKE) --no-print-directory SAN=1 CRASH=1 programs
 	@BUILD=$(BUILD) tests/run unit unit-valgrind unit-san integration integration-san
 
 gates: format-check checks lint

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "json.h"
 #include "mem.h"
 #include "profile.h"
@@ -178,6 +179,7 @@ static void on_answer(void *arg, const struct http_answer *answer)
 		.date = answer->date,
 	};
 	struct verdict verdict;
+	crash_point("transfer.answered");
 	take_out(attempt->attempts, attempt);
 	outcome_of(&seen, attempt->target->profile, attempt->method, attempt->key.life.mode,
 		   answer->transport, database_time(attempt, usec_boot()), &verdict);

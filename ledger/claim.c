@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "mem.h"
 #include "sql_execution.h"
 
@@ -115,5 +116,7 @@ void claim_send(struct pg *pg, const struct claim_plan *plan, const struct claim
 	pg_add_time(&params, 0); /* the floor of due_at: none */
 	pg_add_interval(&params, plan->window);
 	pg_add_interval(&params, plan->margin);
+	crash_point("claim.send");
 	pg_send(pg, SQL_CLAIM, &params, on_done, sent);
+	crash_point("claim.sent");
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "kafka.h"
 #include "mem.h"
 
@@ -239,6 +240,7 @@ static struct message *take_event(struct consumer *consumer, rd_kafka_event_t *e
 		rebalance(consumer, event);
 		break;
 	case RD_KAFKA_EVENT_OFFSET_COMMIT:
+		crash_point("offset_commit.answered");
 		committed(consumer, event);
 		break;
 	case RD_KAFKA_EVENT_ERROR:
@@ -293,7 +295,9 @@ void consumer_commit(struct consumer *consumer, const struct partition *partitio
 	rd_kafka_topic_partition_list_t *list = list_of(partitions, count);
 
 	/* Answered to our queue: a failure of what is for displays is then no warning. */
+	crash_point("offset_commit.send");
 	(void)rd_kafka_commit_queue(consumer->client, list, consumer->queue, NULL, NULL);
+	crash_point("offset_commit.sent");
 	rd_kafka_topic_partition_list_destroy(list);
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "attempt.h"
+#include "crash.h"
 #include "database.h"
 #include "mem.h"
 #include "sql_execution.h"
@@ -180,6 +181,7 @@ static void on_key(void *arg, const struct claim *claim, struct key *key,
 {
 	struct executor *executor = arg;
 	const usec_t now = usec_boot();
+	crash_point("claim.answered");
 	warn_of_stranger(executor, key);
 	if (executor->state == EXECUTOR_RUNNING && lease_covers(executor, now) &&
 	    claim_covers(executor, claim, now) && gate_lets(executor, claim, now))

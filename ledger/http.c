@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "crash.h"
 #include "http_answer.h"
 #include "http_request.h"
 #include "http_sockets.h"
@@ -230,6 +231,7 @@ static int on_ready_to_send(void *arg, char *peer_ip, char *own_ip, int peer_por
 		return CURL_PREREQFUNC_ABORT;
 	}
 	transfer->sends++;
+	crash_point("transfer.send");
 	return transfer->sends == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
@@ -244,6 +246,7 @@ static size_t on_head(char *data, size_t size, size_t count, void *arg)
 {
 	struct http_transfer *transfer = arg;
 	const size_t length = size * count;
+	crash_point("transfer.answering");
 	if (!http_reader_head(&transfer->reader, data, length))
 		return 0;
 	/* both ask for another connection */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "crash.h"
 #include "database.h"
 #include "mem.h"
 #include "sql_execution.h"
@@ -109,6 +110,7 @@ static void on_made(void *arg, const PGresult *result, const struct pg_error *er
 		return;
 	}
 	const int64_t id = pg_get_int8(result, 0, 0);
+	crash_point("instance_new.answered");
 	log_info(instance->log, "lease taken", LOG_INT("instance", id),
 		 LOG_TEXT("name", instance->name.data));
 	hold(instance, id);
@@ -128,6 +130,7 @@ static void on_renewed(void *arg, const PGresult *result, const struct pg_error 
 		return lose(instance, "it had run out in the database");
 	if (too_late(instance))
 		return lose(instance, "the renewal came too late");
+	crash_point("instance_renew.answered");
 	hold(instance, instance->id);
 }
 
@@ -142,12 +145,16 @@ static void ask(struct instance *instance)
 	if (instance->state == LEASE_HELD) {
 		pg_add_int8(&params, instance->id);
 		pg_add_interval(&params, instance->lease);
+		crash_point("instance_renew.send");
 		pg_send(instance->pg, SQL_INSTANCE_RENEW, &params, on_renewed, instance);
+		crash_point("instance_renew.sent");
 	} else {
 		pg_add_text(&params, instance->name.data);
 		pg_add_text(&params, COUNTERFOIL_VERSION);
 		pg_add_interval(&params, instance->lease);
+		crash_point("instance_new.send");
 		pg_send(instance->pg, SQL_INSTANCE_NEW, &params, on_made, instance);
+		crash_point("instance_new.sent");
 	}
 }
 
@@ -195,6 +202,7 @@ static void on_released(void *arg, const PGresult *result, const struct pg_error
 	struct instance *instance = arg;
 	(void)result;
 	(void)error; /* then it runs out by itself */
+	crash_point("instance_release.answered");
 	loop_timer_set(instance->end, 0);
 }
 
@@ -213,7 +221,9 @@ void instance_release(struct instance *instance, loop_fn *done, void *arg)
 	if (!held)
 		return;
 	pg_add_int8(&params, id);
+	crash_point("instance_release.send");
 	pg_send(instance->pg, SQL_INSTANCE_RELEASE, &params, on_released, instance);
+	crash_point("instance_release.sent");
 }
 
 /* --- beginning and end --- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "mem.h"
 #include "sql_intake.h"
 
@@ -103,10 +104,12 @@ static void on_inserted(void *arg, const PGresult *result, const struct pg_error
 static void on_begun(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	on_beginning(arg, result, error);
-	if (error)
+	if (error) {
 		finish(arg, false);
-	else
-		begin_topics(arg);
+		return;
+	}
+	crash_point("positions_begin.answered");
+	begin_topics(arg);
 }
 
 /* Should BEGIN alone fail, each of the others is right by itself. */
@@ -116,6 +119,7 @@ static void send_begin(struct locator *locator, const char *topic, const int64_t
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 	struct pg_array next PG_ARRAY_AUTO;
 
+	crash_point("positions_begin.send");
 	pg_send(locator->pg, "BEGIN", NULL, on_beginning, locator);
 	pg_add_text(&params, topic);
 	pg_send(locator->pg, SQL_POSITIONS_LOCK, &params, on_beginning, locator);
@@ -125,6 +129,7 @@ static void send_begin(struct locator *locator, const char *topic, const int64_t
 	pg_add_array(&params, &next);
 	pg_send(locator->pg, SQL_POSITIONS_BEGIN, &params, on_inserted, locator);
 	pg_send(locator->pg, "COMMIT", NULL, on_begun, locator);
+	crash_point("positions_begin.sent");
 }
 
 static void say_unset(struct locator *locator, const char *topic)
@@ -184,6 +189,7 @@ static void on_added(void *arg, const PGresult *result, const struct pg_error *e
 		finish(locator, false);
 		return;
 	}
+	crash_point("positions_add.answered");
 	begin_topics(locator);
 }
 
@@ -204,7 +210,9 @@ static void add_partitions(struct locator *locator)
 	}
 	pg_add_array(&params, &topics);
 	pg_add_array(&params, &partitions);
+	crash_point("positions_add.send");
 	pg_send(locator->pg, SQL_POSITIONS_ADD, &params, on_added, locator);
+	crash_point("positions_add.sent");
 }
 
 /* --- reading --- */

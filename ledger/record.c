@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "mem.h"
 #include "record_rows.h"
 #include "sql_intake.h"
@@ -92,15 +93,19 @@ static void on_committed(void *arg, const PGresult *result, const struct pg_erro
 	struct record *record = arg;
 
 	(void)result;
-	if (error)
+	if (error) {
 		fail(record, "commit", error);
-	else
-		finish(record, RECORD_DONE, "");
+		return;
+	}
+	crash_point("intake_commit.answered");
+	finish(record, RECORD_DONE, "");
 }
 
 static void commit(struct record *record)
 {
+	crash_point("intake_commit.send");
 	pg_send(record->pg, "COMMIT", NULL, on_committed, record);
+	crash_point("intake_commit.sent");
 }
 
 /* --- unmatched --- */
@@ -384,6 +389,7 @@ void record_start(struct record *record, struct batch *batch, size_t from, size_
 	record->sent_count = record->clash_count = record->letter_count = 0;
 	record->counts = (struct record_counts){ 0 };
 	move_positions(record);
+	crash_point("intake_begin.send");
 	pg_send(record->pg, "BEGIN", NULL, on_begun, record);
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "crash.h"
 #include "database.h"
 #include "mem.h"
 #include "sql_execution.h"
@@ -275,6 +276,7 @@ static void on_lost(struct results *results, struct result_batch *batch, bool se
 static void on_written(struct results *results, struct result_batch *batch, const PGresult *answer)
 {
 	const bool freed = pg_get_int8(answer, 0, 1) > 0;
+	crash_point("result.answered");
 	results->again = AGAIN_MIN;
 	if (batch->form != BATCH_WHOLE)
 		log_error(results->log, "recorded without its dead letter or its answer",
@@ -305,7 +307,9 @@ static void send(struct flight *flight, struct result_batch *batch)
 	struct results *results = flight->results;
 	add_batch(results, batch, &params);
 	flight->batch = batch;
+	crash_point("result.send");
 	pg_send(results->pg, SQL_RESULT, &params, on_done, flight);
+	crash_point("result.sent");
 }
 
 /* --- what is sent when --- */
@@ -439,6 +443,7 @@ void results_add(struct results *results, struct result *result)
 	results->end = &result->next;
 	results->queued++;
 	results->count++;
+	crash_point("result.queued");
 	flush(results);
 }
 

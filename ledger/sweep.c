@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "database.h"
 #include "mem.h"
 #include "result_batch.h"
@@ -159,6 +160,7 @@ static void on_written(void *arg, const PGresult *result, const struct pg_error 
 		return narrow(sweep, error);
 	if (failed(sweep, error))
 		return;
+	crash_point("sweep.answered");
 	report_changed(sweep, result);
 	sweep->at += sweep->span;
 	sweep->letters = true;
@@ -172,8 +174,10 @@ static void write_page(struct sweep *sweep)
 		return page_written(sweep);
 	const struct swept_page span = { sweep->page.items + sweep->at, sweep->span };
 	swept_params(&span, sweep->letters, &params);
+	crash_point("sweep.send");
 	pg_send(sweep->pg, sweep->step == SWEEP_STALE ? SQL_TAKE_OVER : SQL_EXPIRE, &params,
 		on_written, sweep);
+	crash_point("sweep.sent");
 }
 
 static void begin_writing(struct sweep *sweep)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "mem.h"
 #include "sql_execution.h"
 
@@ -60,6 +61,7 @@ static void on_decision(void *arg, const PGresult *result, const struct pg_error
 	slot->writing = false;
 	if (error)
 		return; /* the next reading writes it again */
+	crash_point("target_decide.answered");
 	if (held == slot->gate.held) {
 		report_decision(slot, pg_rows(result) > 0);
 		slot->decision = DECIDED_NOTHING;
@@ -76,6 +78,7 @@ static void write_decision(struct slot *slot)
 		return;
 	slot->writing = true;
 	slot->decision = slot->gate.held ? DECIDED_HOLD : DECIDED_OPEN;
+	crash_point("target_decide.send");
 	pg_add_text(&params, slot->target->conf->name);
 	if (slot->decision == DECIDED_HOLD) {
 		pg_add_text(&params, slot->reason);
@@ -84,6 +87,7 @@ static void write_decision(struct slot *slot)
 	} else {
 		pg_send(pg, SQL_TARGET_OPEN, &params, on_decision, slot);
 	}
+	crash_point("target_decide.sent");
 }
 
 static void on_ignored(void *arg, const PGresult *result, const struct pg_error *error)
@@ -91,6 +95,7 @@ static void on_ignored(void *arg, const PGresult *result, const struct pg_error 
 	(void)arg;
 	(void)result;
 	(void)error; /* a pause that is not known elsewhere is met there by its own 429 */
+	crash_point("target_pause.answered");
 }
 
 static void write_pause(struct slot *slot, usec_t length)
@@ -101,7 +106,9 @@ static void write_pause(struct slot *slot, usec_t length)
 		return;
 	pg_add_text(&params, slot->target->conf->name);
 	pg_add_interval(&params, length);
+	crash_point("target_pause.send");
 	pg_send(pg, SQL_TARGET_PAUSE, &params, on_ignored, NULL);
+	crash_point("target_pause.sent");
 }
 
 /* --- probes --- */
@@ -112,6 +119,7 @@ static void on_probe(void *arg, const PGresult *result, const struct pg_error *e
 	slot->probing = false;
 	if (error || pg_rows(result) == 0 || !slot->gate.held)
 		return;
+	crash_point("target_probe.answered");
 	slot->gate.probe_until = usec_boot() + PROBE_FOR;
 	log_info(slot->targets->log, "probing a held target",
 		 LOG_TEXT("target", slot->target->conf->name));
@@ -126,9 +134,11 @@ static void ask_probe(struct slot *slot)
 	    gate->probe_until > usec_boot())
 		return;
 	slot->probing = true;
+	crash_point("target_probe.send");
 	pg_add_text(&params, slot->target->conf->name);
 	pg_add_interval(&params, PROBE_EVERY);
 	pg_send(pg, SQL_TARGET_PROBE, &params, on_probe, slot);
+	crash_point("target_probe.sent");
 }
 
 /* --- what the database says --- */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "crash.h"
 #include "mem.h"
 #include "sql.h"
 
@@ -146,6 +147,7 @@ static void on_renewed(void *arg, const PGresult *result, const struct pg_error 
 	} else if (pg_rows(result) == 0) {
 		lose(lease, "another owner has it");
 	} else {
+		crash_point("lease_renew.answered");
 		hold(lease);
 		note_server(lease, pg_get_text(result, 0, 3));
 	}
@@ -165,7 +167,9 @@ void lease_renew(struct lease *lease)
 	if (lease->state != LEASE_HELD || !lease->answered)
 		return;
 	add_settings(lease, &params);
+	crash_point("lease_renew.send");
 	ask(lease, sql_renew, &params, on_renewed);
+	crash_point("lease_renew.sent");
 }
 
 /* --- taking --- */
@@ -175,6 +179,7 @@ static void took(struct lease *lease, const PGresult *result)
 	int64_t last = lease->token;
 	const char *owner = pg_get_text(result, 0, 1);
 	bool mine = last > 0 && owner && strcmp(owner, lease->settings.owner) == 0;
+	crash_point("lease_acquire.answered");
 	lease->token = pg_get_int8(result, 0, 0);
 	lease->said_standby = false;
 	hold(lease);
@@ -221,7 +226,9 @@ static void ask_for_it(struct lease *lease)
 		return; /* on_up() will */
 	add_settings(lease, &params);
 	set_state(lease, LEASE_ASKING);
+	crash_point("lease_acquire.send");
 	ask(lease, sql_acquire, &params, on_asked);
+	crash_point("lease_acquire.sent");
 }
 
 static void on_timer(void *arg)
@@ -290,6 +297,7 @@ static void on_released(void *arg, const PGresult *result, const struct pg_error
 	struct lease *lease = answered(arg);
 	if (!lease || lease->state != LEASE_RELEASING)
 		return;
+	crash_point("lease_release.answered");
 	if (error && lease->token > 0) /* else there was nothing to give back */
 		say_failure(lease, error);
 	set_state(lease, LEASE_IDLE);
@@ -307,7 +315,9 @@ void lease_release(struct lease *lease)
 	pg_add_text(&params, lease->settings.name);
 	pg_add_text(&params, lease->settings.owner);
 	pg_add_int8(&params, lease->token);
+	crash_point("lease_release.send");
 	ask(lease, sql_release, &params, on_released);
+	crash_point("lease_release.sent");
 }
 
 int64_t lease_token(const struct lease *lease)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "crash.h"
 #include "mem.h"
 #include "row.h"
 #include "schema.h"
@@ -219,6 +220,7 @@ static void on_deleted(void *arg, const PGresult *result, const struct pg_error 
 	bool none = false;
 	outbox->deleting--;
 	if (!error) {
+		crash_point("delete.answered");
 		size_t deleted = (size_t)pg_affected(result);
 		none = deleted == 0 && !deletion->again;
 		note_short(outbox, deletion, deleted);
@@ -253,7 +255,9 @@ static void delete_some(struct outbox *outbox, int64_t token)
 	pg_add_text(params, outbox->settings.lease);
 	pg_add_int8(params, token);
 	outbox->deleting++;
+	crash_point("delete.send");
 	pg_send(outbox->pg, sql_delete, params, on_deleted, deletion);
+	crash_point("delete.sent");
 }
 
 void outbox_delete(struct outbox *outbox, int64_t token, size_t least)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "crash.h"
 #include "kafka.h"
 #include "mem.h"
 #include "partition.h"
@@ -534,6 +535,7 @@ static void renew(struct producer *producer)
 	if (producer->renew_wait * 2 <= RENEW_LAST)
 		producer->renew_wait *= 2;
 	if (make(producer, &err)) {
+		crash_point("producer.remade");
 		producer->events.ready(producer->events.arg);
 		return;
 	}
@@ -568,6 +570,7 @@ void producer_drop(struct producer *producer)
 {
 	if (producer->state == STATE_DROPPED)
 		return;
+	crash_point("producer.drop");
 	purge(producer);
 	set_state(producer, STATE_DROPPED);
 	loop_timer_cancel(producer->poll);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "crash.h"
 #include "encode.h"
 #include "mem.h"
 #include "producer.h"
@@ -188,8 +189,10 @@ static enum fate send_row(struct publisher *publisher, const struct row *row, ui
 	entry->alone = alone;
 	entry->fetched = now;
 	entry->topic = meter_topic(publisher->meter, row->topic, producer_topic_hash(topic));
+	crash_point("row.produce");
 	switch (producer_send(publisher->producer, topic, row->partition, &message, entry, &err)) {
 	case PRODUCER_SENT:
+		crash_point("row.produced");
 		if (message.dropped)
 			note_dropped(publisher, row, message.dropped);
 		return alone ? FATE_LAST : FATE_DONE;
@@ -262,6 +265,7 @@ static void on_report(void *arg, struct window_row *row, enum producer_report re
 	struct publisher *publisher = arg;
 	switch (report) {
 	case PRODUCER_DELIVERED:
+		crash_point("row.delivered");
 		delivered(publisher, row);
 		return;
 	case PRODUCER_UNFIT:

@@ -1,0 +1,18 @@
+/* Crash points: named places at which a test build kills its own process, so that a test can show
+ * what a crash right there leaves behind. Any other build contains nothing of them.
+ *
+ * The environment chooses one: COUNTERFOIL_CRASH="claim.sent" is its first passing, "claim.sent:3"
+ * its third. A name is written out at exactly one place; tests/integration/test_crash_points.py has
+ * the promise of each. */
+#ifndef COUNTERFOIL_CRASH_H
+#define COUNTERFOIL_CRASH_H
+
+#ifdef COUNTERFOIL_CRASH_POINTS
+#define crash_point(name) crash_passed(name)
+#else
+#define crash_point(name) ((void)0)
+#endif
+
+void crash_passed(const char *name);
+
+#endif
