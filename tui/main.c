@@ -1,14 +1,24 @@
-/* counterfoil: the commands. */
+/* counterfoil: the console, and its commands. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clean.h"
 #include "command.h"
+#include "command_find.h"
+#include "command_list.h"
+#include "command_replay.h"
+#include "command_show.h"
+#include "console.h"
 #include "migrate.h"
 #include "version.h"
 
 static const struct command commands[] = {
+	{ "list", "keys of a state", list_run },
+	{ "show", "one key in full", show_run },
+	{ "find", "keys by key, subject, event, provider's id or place in a topic", find_run },
+	{ "replay", "run a dead key again, or a waiting one now", replay_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
 	  migrate_run },
 };
@@ -17,7 +27,8 @@ enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 
 static void print_usage(FILE *out)
 {
-	fputs("usage: counterfoil [--config FILE] COMMAND [OPTION ...]\n"
+	fputs("usage: counterfoil [--config FILE] [COMMAND [OPTION ...]]\n"
+	      "Without a command: the console, on a terminal.\n"
 	      "  --config FILE  the configuration; default $" MAIN_CONFIG_VARIABLE
 	      ", else " MAIN_CONFIG_FILE "\n"
 	      "  --version      print the version\n"
@@ -44,11 +55,12 @@ static const char *default_config(void)
 
 static enum exit_code run_command(const char *config_path, int argc, char **argv)
 {
-	const struct command *command = argc > 0 ? find(argv[0]) : NULL;
+	if (argc == 0)
+		return console_run(config_path);
+	const struct command *command = find(argv[0]);
 	if (command)
 		return command->run(config_path, argc, argv);
-	if (argc > 0)
-		fprintf(stderr, "counterfoil: there is no command \"%s\"\n", argv[0]);
+	fprintf(stderr, "counterfoil: there is no command \"%s\"\n", argv[0]);
 	print_usage(stderr);
 	return EXIT_USAGE;
 }
@@ -84,6 +96,7 @@ static enum exit_code run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	clean_locale();
 	enum exit_code code = run(argc, argv);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		perror("counterfoil: standard output");

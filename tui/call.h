@@ -1,0 +1,56 @@
+/* A command that asks the database: its options, its session, its answers and errors. In JSON mode
+ * nothing is asked, an error is one JSON object on stderr, and stdout is then empty. */
+#ifndef COUNTERFOIL_CALL_H
+#define COUNTERFOIL_CALL_H
+
+#include "command.h"
+#include "pg_session.h"
+
+/* Which options a command has, beside --config, --json and --help. */
+enum call_options {
+	CALL_JSONL = 1 << 0,
+	CALL_LIMIT = 1 << 1,
+	CALL_WHICH = 1 << 2, /* --target --tenant */
+	CALL_ORDER = 1 << 3, /* --yes --reason --dry-run */
+};
+
+struct call {
+	const char *name;  /* of the command */
+	const char *usage; /* its help */
+	const char *config_path;
+	bool json, jsonl;
+	bool help;
+	bool yes, dry_run;
+	int64_t limit;                        /* 0: not given */
+	const char *target, *tenant, *reason; /* NULL: not given */
+	const char *word;                     /* what it is about; NULL: nothing was said */
+	struct conf *conf;
+	struct pg_session *session;
+	struct err err; /* of the last statement */
+	char sqlstate[6];
+};
+
+/* Reads the options. False: it ends with *code_r, and what there is to say was said. */
+MUST_USE bool call_read(struct call *call, unsigned options, int argc, char **argv,
+			enum exit_code *code_r);
+/* Configuration, connection, schema. False: as above. */
+MUST_USE bool call_open(struct call *call, enum exit_code *code_r);
+void call_close(struct call *call);
+
+MUST_USE bool call_query(struct call *call, const char *sql, const struct pg_params *params,
+			 PGresult **result_r);
+
+/* Each says it and gives the code to end with. */
+enum exit_code call_failed(const struct call *call); /* a statement */
+enum exit_code call_wrong(const struct call *call, const char *format, ...)
+	__attribute__((format(printf, 2, 3))); /* usage */
+enum exit_code call_error(const struct call *call, enum exit_code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The one key that call->word names: a key, or an effect's number. False: as above. */
+MUST_USE bool call_find_key(struct call *call, int64_t *id_r, enum exit_code *code_r);
+
+/* How the console talks to the database. */
+struct pg_settings call_settings(const struct conf *conf);
+
+#endif

@@ -1,0 +1,20 @@
+/* The screens there are. Each is the console's once it is pushed. */
+#ifndef COUNTERFOIL_SCREENS_H
+#define COUNTERFOIL_SCREENS_H
+
+#include "lists.h"
+#include "screen.h"
+#include "subject.h"
+
+struct screen *screen_overview_new(void);
+/* error: only keys of this error class; NULL: all. */
+struct screen *screen_keys_new(enum list list, const char *error);
+struct screen *screen_key_new(int64_t id);
+struct screen *screen_found_new(const char *text);
+struct screen *screen_help_new(void);
+/* Overlays. */
+struct screen *screen_prompt_new(void);
+struct screen *screen_actions_new(const struct subject *subject);
+struct screen *screen_replay_new(const struct subject *subject);
+
+#endif

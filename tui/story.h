@@ -1,0 +1,38 @@
+/* Why a key is where it is, in a sentence or two. Pure. */
+#ifndef COUNTERFOIL_STORY_H
+#define COUNTERFOIL_STORY_H
+
+#include "buf.h"
+#include "conf.h"
+#include "pg.h"
+
+struct story {
+	const char *state;
+	const char *mode;
+	const char *target;
+	const char *owner;       /* short name; NULL: nobody */
+	const char *outcome;     /* NULL: none yet */
+	const char *error_class; /* "" : none */
+	const char *provider_id; /* NULL: none */
+	const char *hold_reason; /* NULL: none */
+	int64_t tries;
+	int64_t unknown; /* sends without an answer that says applied or not */
+	usec_t now;      /* all times are the database's */
+	usec_t due;
+	usec_t window_until; /* USEC_NEVER: endless, or never sent */
+	usec_t paused_until;
+	usec_t not_after;
+	bool rendered; /* there is a request */
+	bool stale;
+	bool held;
+	bool ledgers; /* at least one is alive */
+};
+
+/* From a row of SQL_KEY; its texts are borrowed. `owner` is a buffer of 64 bytes. */
+void story_read(const PGresult *key, char *owner, struct story *story_r);
+void story_tell(const struct story *story, enum conf_zone zone, struct buf *out);
+
+/* "ledger-1" of "ledger-1/1f3a90bc/4711". */
+const char *story_owner(const char *name, char *buffer, size_t size);
+
+#endif
