@@ -51,9 +51,10 @@ TOOL_SOURCES = $(sort $(wildcard tests/tools/*.c))
 TOOLS        = $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SOURCES))
 C_FILES      = $(foreach part,$(PARTS),$(call sources,$(part))) $(UNIT_SOURCES) $(TOOL_SOURCES)
 H_FILES      = $(wildcard include/*.h $(foreach part,$(PARTS),$(part)/*.h) tests/unit/*/*.h tests/tools/*.h)
+SCREEN_PROGRAM = $(BUILD)/tests/tools/counterfoil-screens
 MIGRATIONS   = $(sort $(wildcard conf/migrations/*.sql))
 
-.PHONY: all programs tools unit-tests deps demo test unit integration check gates format format-check \
+.PHONY: all programs tools unit-tests deps demo test unit integration screens check gates format format-check \
 	lint checks valgrind coverage clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -61,7 +62,7 @@ MIGRATIONS   = $(sort $(wildcard conf/migrations/*.sql))
 all: deps
 	@$(MAKE) --no-print-directory programs
 programs: $(PROGRAMS)
-tools: $(TOOLS)
+tools: $(TOOLS) $(SCREEN_PROGRAM)
 unit-tests: $(UNIT_TESTS)
 
 help:
@@ -100,6 +101,16 @@ $(eval $(call program,counterfoil-relay,relay))
 $(eval $(call program,counterfoil-ledger,ledger))
 $(eval $(call program,counterfoil,tui))
 
+# The console as the tests of its screens drive it: with the hooks of tui/testing.c.
+$(BUILD)/obj/tests/testing.o: tui/testing.c
+	@mkdir -p $(@D)
+	$(call say,cc   $< for the screens)
+	$(Q)$(CC) $(CPPFLAGS) -DCOUNTERFOIL_SCREEN_TEST $(CFLAGS) -MMD -MP -c -o $@ $<
+$(SCREEN_PROGRAM): $(BUILD)/obj/tui/main.o $(BUILD)/obj/tests/testing.o $(call library,tui) $(call library,common)
+	@mkdir -p $(@D)
+	$(call say,link $@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 # tests/unit/PART/test_x.c is linked with PART and common.
 define unit_part
 $(BUILD)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(call library,$(1)) $(call library,common)
@@ -137,7 +148,7 @@ test:
 	@tests/tools/deps test
 	@$(MAKE) --no-print-directory programs tools unit-tests
 	@$(MAKE) --no-print-directory CRASH=1 programs
-	@BUILD=$(BUILD) tests/run unit integration
+	@BUILD=$(BUILD) tests/run unit integration screens
 
 unit:
 	@$(MAKE) --no-print-directory unit-tests
@@ -147,6 +158,10 @@ integration:
 	@$(MAKE) --no-print-directory programs tools
 	@$(MAKE) --no-print-directory CRASH=1 programs
 	@BUILD=$(BUILD) tests/run integration
+
+screens:
+	@$(MAKE) --no-print-directory programs tools
+	@BUILD=$(BUILD) tests/run screens
 
 # The gates, then everything that `make test` runs, and the same under the sanitizers and valgrind.
 check:
