@@ -7,6 +7,7 @@ complete even when the process was killed.
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -56,6 +57,15 @@ class Charge:
     digest: str
 
 
+def _reserved_port() -> tuple[socket.socket, int]:
+    """A port that nobody else is given while the socket lives. Nothing listens on it, so a server
+    of ours may, and connections are refused while none does."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved, reserved.getsockname()[1]
+
+
 class Provider:
     """A provider process on a directory. Settings are those of provider_keys.Profile, and `think`,
     the bounds of the seconds that a charge takes."""
@@ -64,22 +74,20 @@ class Provider:
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.settings = settings
-        self.port = 0
+        self._reserved, self.port = _reserved_port()
         self.process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
     def start(self) -> "Provider":
-        """On the same port as before, if it ran before."""
+        """Always on the same port."""
         with open(self.directory / "provider.log", "ab") as log:
             self.process = children.spawn(
                 [sys.executable, "-m", "tests.tools.provider_server", str(self.directory.resolve()),
                  str(self.port)],
                 cwd=Path(__file__).resolve().parents[2], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1)
-        word, _, port = self.process.stdout.readline().strip().partition(" ")
-        if word != "listening":
+        if self.process.stdout.readline().strip() != f"listening {self.port}":
             raise RuntimeError(f"the provider did not start: see {self.directory}/provider.log")
-        self.port = int(port)
         if self.settings:
             self._order("configure", **self.settings)
         return self
