@@ -87,10 +87,10 @@ class Outbox:
             return ids
 
     @contextmanager
-    def load(self, writers: int = 2, rows: int = 5) -> Iterator[None]:
+    def load(self, writers: int = 2, rows: int = 5, pause: float = 0.01) -> Iterator[None]:
         """Writers that go on, whatever happens to their connections, until the block ends."""
         done = threading.Event()
-        threads = [threading.Thread(target=self._write_on, args=(done, f"writer-{n}-", rows),
+        threads = [threading.Thread(target=self._write_on, args=(done, f"writer-{n}-", rows, pause),
                                     daemon=True) for n in range(writers)]
         for thread in threads:
             thread.start()
@@ -101,11 +101,11 @@ class Outbox:
             for thread in threads:
                 thread.join()
 
-    def _write_on(self, done: threading.Event, key: str, rows: int) -> None:
+    def _write_on(self, done: threading.Event, key: str, rows: int, pause: float) -> None:
         while not done.is_set():
             try:
                 with closing(self.world.connect()) as connection:
-                    while not done.wait(0.01):
+                    while not done.wait(pause):
                         self.write_in(connection, rows, key=key, keys=3)
                         connection.commit()
             except psycopg2.Error:
