@@ -226,7 +226,8 @@ def test_who_lost_the_lease_sends_nothing_more(outbox: Outbox, own_broker: Broke
     polls = len(outbox.statements(POLL))
     own_broker.up()
     waiting.holds(lambda: own_broker.count(world.topic) == sent, 1, "nothing is sent")
-    assert len(outbox.statements(POLL)) == polls and world.outbox() == 500
+    # one may have been on its way when the lease went; an owner would have sent dozens
+    assert len(outbox.statements(POLL)) <= polls + 1 and world.outbox() == 500
     world.query(GIVE_BACK)
     relay.wait_for("the owner before did not stop cleanly", before="someone/else/1")
     outbox.wait_empty()
