@@ -32,6 +32,7 @@ struct attempts {
 	const struct claim_plan *plans;
 	struct targets *targets;
 	struct results *results;
+	struct meter *meter;
 	struct attempts_events events;
 	struct http *http;
 	struct json_paths **provider_ids; /* of each target; NULL: none */
@@ -163,6 +164,9 @@ static void conclude(struct attempt *attempt, struct verdict *verdict,
 		   attempts->plans[target->index].margin, &policy);
 	life_result(&attempt->key.life, &policy, verdict, now, draw(), &step);
 	pause_target(attempt, verdict, &step, now);
+	series_add(attempts->meter->attempts[target->index][verdict->outcome], 1);
+	if (answer)
+		series_observe(attempts->meter->attempt_seconds[target->index], answer->took);
 	results_add(attempts->results, make_result(attempt, verdict, &step, answer));
 	attempt_free(attempt);
 	attempts->events.ended(attempts->events.arg, target);
@@ -319,7 +323,8 @@ static struct json_paths *provider_id_path(const struct target *target)
 
 struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const struct rules *rules,
 			      const struct claim_plan *plans, struct targets *targets,
-			      struct results *results, const struct attempts_events *events)
+			      struct results *results, struct meter *meter,
+			      const struct attempts_events *events)
 {
 	struct attempts *attempts = mem_zero(sizeof(*attempts));
 	const size_t count = rules_target_count(rules);
@@ -328,6 +333,7 @@ struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const 
 	attempts->plans = plans;
 	attempts->targets = targets;
 	attempts->results = results;
+	attempts->meter = meter;
 	attempts->events = *events;
 	attempts->http = http_new(loop);
 	attempts->provider_ids = mem_zero((count + 1) * sizeof(struct json_paths *));

@@ -4,6 +4,7 @@
 
 #include "claim.h"
 #include "http.h"
+#include "meter.h"
 #include "result.h"
 #include "targets.h"
 
@@ -17,7 +18,8 @@ struct attempts_events {
 /* Borrows all of them. plans: one a target, by its index. */
 struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const struct rules *rules,
 			      const struct claim_plan *plans, struct targets *targets,
-			      struct results *results, const struct attempts_events *events);
+			      struct results *results, struct meter *meter,
+			      const struct attempts_events *events);
 void attempts_free(struct attempts *attempts); /* takes back what runs */
 
 /* Sends the request, or nothing: no connection is waited for beyond `until` of the boot clock,

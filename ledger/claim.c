@@ -84,6 +84,15 @@ static enum claim_end end_of(const struct pg_error *error)
 	return CLAIM_FAILED;
 }
 
+/* The column behind the others. */
+static enum effect_state read_was(const PGresult *result, int row)
+{
+	enum effect_state was = EFFECT_PENDING;
+	const char *name = pg_get_text(result, row, COLUMN_COUNT);
+	(void)effect_state_parse(name, strlen(name), &was);
+	return was;
+}
+
 static void on_done(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	struct sent *sent = arg;
@@ -95,7 +104,8 @@ static void on_done(void *arg, const PGresult *result, const struct pg_error *er
 			struct key key;
 			struct claim_request request;
 			claim_read(result, row, &key, &request);
-			events->key(events->arg, &sent->claim, &key, &request);
+			events->key(events->arg, &sent->claim, read_was(result, row), &key,
+				    &request);
 		}
 		events->end(events->arg, &sent->claim, CLAIM_DONE, pg_rows(result), "");
 	}

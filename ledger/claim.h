@@ -40,8 +40,8 @@ enum claim_end {
 };
 
 struct claim_events {
-	/* For each key; the key is the receiver's to key_done(). */
-	void (*key)(void *arg, const struct claim *claim, struct key *key,
+	/* For each key; the key is the receiver's to key_done(). was: its state until now. */
+	void (*key)(void *arg, const struct claim *claim, enum effect_state was, struct key *key,
 		    const struct claim_request *request);
 	/* why: the error, for a log; "" when there was none. */
 	void (*end)(void *arg, const struct claim *claim, enum claim_end end, int64_t got,

@@ -301,14 +301,26 @@ void consumer_commit(struct consumer *consumer, const struct partition *partitio
 	rd_kafka_topic_partition_list_destroy(list);
 }
 
+static bool watermarks(const struct consumer *consumer, const struct partition *partition,
+		       int64_t *low_r, int64_t *high_r)
+{
+	return rd_kafka_get_watermark_offsets(consumer->client, partition->topic,
+					      partition->partition, low_r,
+					      high_r) == RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
 int64_t consumer_oldest(const struct consumer *consumer, const struct partition *partition)
 {
-	int64_t low = OFFSET_NONE, high = OFFSET_NONE;
+	int64_t low, high;
 
-	if (rd_kafka_get_watermark_offsets(consumer->client, partition->topic, partition->partition,
-					   &low, &high) != RD_KAFKA_RESP_ERR_NO_ERROR)
-		return OFFSET_NONE;
-	return low >= 0 ? low : OFFSET_NONE;
+	return watermarks(consumer, partition, &low, &high) && low >= 0 ? low : OFFSET_NONE;
+}
+
+int64_t consumer_end(const struct consumer *consumer, const struct partition *partition)
+{
+	int64_t low, high;
+
+	return watermarks(consumer, partition, &low, &high) && high >= 0 ? high : OFFSET_NONE;
 }
 
 /* --- the beginning of a topic --- */

@@ -52,6 +52,8 @@ void consumer_commit(struct consumer *consumer, const struct partition *partitio
 
 /* The oldest offset that the broker still had when it was last heard of; -1: unknown. */
 int64_t consumer_oldest(const struct consumer *consumer, const struct partition *partition);
+/* The offset that its next message was to have, as of the last fetch; -1: unknown. */
+int64_t consumer_end(const struct consumer *consumer, const struct partition *partition);
 
 /* The offsets at which a topic is begun, for its partitions 0 .. count - 1. Blocks the loop for up
  * to two seconds: it is asked once in the life of a topic. The caller frees *offsets_r. */

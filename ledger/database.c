@@ -1,7 +1,7 @@
 /* How the ledger's connections are made. */
 #include "database.h"
 
-struct pg_settings database_settings(const struct conf *conf)
+struct pg_settings database_settings(const struct conf *conf, const struct meter *meter)
 {
 	const struct conf_postgres *postgres = &conf->postgres;
 	return (struct pg_settings){
@@ -10,5 +10,6 @@ struct pg_settings database_settings(const struct conf *conf)
 		.program = "counterfoil-ledger",
 		.connect_timeout = postgres->connect_timeout,
 		.statement_timeout = postgres->statement_timeout,
+		.reconnects = meter->db_reconnects,
 	};
 }

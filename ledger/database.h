@@ -3,8 +3,10 @@
 #define LEDGER_DATABASE_H
 
 #include "conf.h"
+#include "meter.h"
 #include "pg.h"
 
-struct pg_settings database_settings(const struct conf *conf); /* borrows from conf */
+/* Borrows from both. */
+struct pg_settings database_settings(const struct conf *conf, const struct meter *meter);
 
 #endif

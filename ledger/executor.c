@@ -49,6 +49,7 @@ struct executor {
 	struct log *log;
 	const struct conf *conf;
 	const struct rules *rules;
+	struct meter *meter;
 	struct executor_events events;
 	enum executor_state state;
 
@@ -176,11 +177,12 @@ static void warn_of_stranger(struct executor *executor, const struct key *key)
 			 LOG_TEXT("effect", key->effect), LOG_INT("key", key->id));
 }
 
-static void on_key(void *arg, const struct claim *claim, struct key *key,
+static void on_key(void *arg, const struct claim *claim, enum effect_state was, struct key *key,
 		   const struct claim_request *request)
 {
 	struct executor *executor = arg;
 	const usec_t now = usec_boot();
+	meter_moved(executor->meter, was, EFFECT_IN_FLIGHT, 1);
 	crash_point("claim.answered");
 	warn_of_stranger(executor, key);
 	if (executor->state == EXECUTOR_RUNNING && lease_covers(executor, now) &&
@@ -427,6 +429,19 @@ void executor_free(struct executor *executor)
 	free(executor);
 }
 
+bool executor_target_open(const struct executor *executor, size_t target)
+{
+	const struct gate *gate = targets_gate(executor->targets, target);
+	return !gate->held && usec_boot() >= gate->paused_until;
+}
+
+void executor_measure(const struct executor *executor)
+{
+	for (size_t i = 0; i < executor->lane_count; i++)
+		series_set(executor->meter->held[i],
+			   targets_gate(executor->targets, i)->held ? 1 : 0);
+}
+
 static void make_lanes(struct executor *executor)
 {
 	executor->lane_count = rules_target_count(executor->rules);
@@ -441,7 +456,7 @@ static void make_lanes(struct executor *executor)
 
 static void make_parts(struct executor *executor)
 {
-	const struct pg_settings settings = database_settings(executor->conf);
+	const struct pg_settings settings = database_settings(executor->conf, executor->meter);
 	const struct pg_events pg = { .up = on_up, .down = on_down, .arg = executor };
 	const struct results_events results = { .written = on_results_written, .arg = executor };
 	const struct attempts_events attempts = { .ended = on_attempt_ended, .arg = executor };
@@ -453,22 +468,25 @@ static void make_parts(struct executor *executor)
 	executor->pg = pg_new(executor->loop, executor->log, &settings, &pg);
 	executor->targets =
 		targets_new(executor->loop, executor->log, executor->pg, executor->rules);
-	executor->results = results_new(executor->loop, executor->log, executor->conf, &results);
+	executor->results = results_new(executor->loop, executor->log, executor->conf,
+					executor->meter, &results);
 	executor->attempts =
 		attempts_new(executor->loop, executor->conf, executor->rules, executor->plans,
-			     executor->targets, executor->results, &attempts);
+			     executor->targets, executor->results, executor->meter, &attempts);
 	executor->sweep = sweep_new(executor->loop, executor->log, executor->conf, executor->rules,
-				    executor->plans, &sweep);
+				    executor->plans, executor->meter, &sweep);
 }
 
 struct executor *executor_new(struct loop *loop, struct log *log, const struct conf *conf,
-			      const struct rules *rules, const struct executor_events *events)
+			      const struct rules *rules, struct meter *meter,
+			      const struct executor_events *events)
 {
 	struct executor *executor = mem_zero(sizeof(*executor));
 	executor->loop = loop;
 	executor->log = log;
 	executor->conf = conf;
 	executor->rules = rules;
+	executor->meter = meter;
 	executor->events = *events;
 	executor->idle = loop_timer_new(loop, on_idle, executor);
 	executor->turn = loop_timer_new(loop, on_turn, executor);

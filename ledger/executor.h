@@ -7,6 +7,7 @@
 #include "instance.h"
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "rules.h"
 
 struct executor;
@@ -17,9 +18,10 @@ struct executor_events {
 	void *arg;
 };
 
-/* conf and rules are borrowed. */
+/* conf, rules and meter are borrowed. */
 struct executor *executor_new(struct loop *loop, struct log *log, const struct conf *conf,
-			      const struct rules *rules, const struct executor_events *events);
+			      const struct rules *rules, struct meter *meter,
+			      const struct executor_events *events);
 /* The lease as it stands: id 0 takes every transfer back at once. */
 void executor_lease_set(struct executor *executor, int64_t instance, usec_t until_boot);
 void executor_kick(struct executor *executor); /* new rows may be due: claim now */
@@ -27,5 +29,9 @@ void executor_kick(struct executor *executor); /* new rows may be due: claim now
  * are written; then calls done. */
 void executor_stop(struct executor *executor, usec_t deadline_boot, loop_fn *done, void *arg);
 void executor_free(struct executor *executor);
+
+/* Is the target, by its index, sent to? Not while it is held, or has asked for a pause. */
+bool executor_target_open(const struct executor *executor, size_t target);
+void executor_measure(const struct executor *executor); /* into the meter */
 
 #endif

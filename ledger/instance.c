@@ -33,6 +33,7 @@ enum lease_state {
 struct instance {
 	struct loop *loop;
 	struct log *log;
+	struct meter *meter;
 	struct instance_events events;
 	struct pg *pg;
 	struct loop_timer *next; /* the next statement, or the end of patience with this one */
@@ -76,6 +77,7 @@ static void lose(struct instance *instance, const char *why)
 {
 	log_warn(instance->log, "lease lost", LOG_INT("instance", instance->id),
 		 LOG_TEXT("reason", why));
+	series_add(instance->meter->lease_lost, 1);
 	instance->id = 0;
 	instance->until = 0;
 	set_state(instance, LEASE_NONE);
@@ -243,7 +245,7 @@ static void add_boot(struct buf *name)
 /* A database that does not answer is noticed within the lease. */
 static struct pg *connect_pg(struct instance *instance, const struct conf *conf)
 {
-	struct pg_settings settings = database_settings(conf);
+	struct pg_settings settings = database_settings(conf, instance->meter);
 	const usec_t patience = instance->lease / 3;
 	if (settings.statement_timeout > patience)
 		settings.statement_timeout = patience;
@@ -252,11 +254,12 @@ static struct pg *connect_pg(struct instance *instance, const struct conf *conf)
 }
 
 struct instance *instance_new(struct loop *loop, struct log *log, const struct conf *conf,
-			      const struct instance_events *events)
+			      struct meter *meter, const struct instance_events *events)
 {
 	struct instance *instance = mem_zero(sizeof(*instance));
 	instance->loop = loop;
 	instance->log = log;
+	instance->meter = meter;
 	instance->events = *events;
 	instance->lease = conf->ledger.lease;
 	buf_addf(&instance->name, "%s/", conf->general.instance);

@@ -7,6 +7,7 @@
 #include "conf.h"
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "pg.h"
 
 struct instance;
@@ -20,7 +21,7 @@ struct instance_events {
 };
 
 struct instance *instance_new(struct loop *loop, struct log *log, const struct conf *conf,
-			      const struct instance_events *events);
+			      struct meter *meter, const struct instance_events *events);
 void instance_free(struct instance *instance);
 /* Ends the lease in the database, then calls done (also when the database does not answer). */
 void instance_release(struct instance *instance, loop_fn *done, void *arg);

@@ -43,6 +43,7 @@ struct intake {
 	struct log *log;
 	const struct conf *conf;
 	struct rules *rules;
+	struct meter *meter;
 	struct intake_events events;
 	enum intake_state state;
 
@@ -188,8 +189,10 @@ static void check_offset(struct intake *intake, struct position *position, int64
 	int64_t expected = position->seen;
 	enum position_step step = position_step(position, offset, intake->consumer);
 
-	if (step != POSITION_NEXT)
-		report_position(&intake->report, usec_boot(), position, step, expected, offset);
+	if (step == POSITION_NEXT)
+		return;
+	series_add(intake->meter->position_mismatch, 1);
+	report_position(&intake->report, usec_boot(), position, step, expected, offset);
 }
 
 static void take_message(struct intake *intake, struct message *message)
@@ -298,12 +301,29 @@ static void write_slice(struct intake *intake)
 		     &intake->positions, intake->instance);
 }
 
+static void count_recorded(const struct intake *intake, const struct record_counts *counts)
+{
+	const struct batch *batch = &intake->batch;
+	struct meter *meter = intake->meter;
+
+	meter_moved(meter, METER_NEW, EFFECT_PENDING, (uint64_t)(counts->effects - counts->dead));
+	meter_moved(meter, METER_NEW, EFFECT_DEAD, (uint64_t)counts->dead);
+	series_add(meter->conflicts, (uint64_t)counts->conflicts);
+	series_add(meter->poison, (uint64_t)counts->poison);
+	for (int64_t i = 0; i < counts->duplicates; i++)
+		meter_duplicate(meter, batch->rows[counts->duplicate_rows[i]].rule->conf);
+	for (size_t m = intake->done; m < slice_end(intake); m++)
+		if (batch->messages[m].unmatched)
+			meter_unmatched(meter, batch->messages[m].event.source.topic);
+}
+
 static void recorded(struct intake *intake, const struct record_counts *counts)
 {
 	size_t most = (size_t)intake->conf->ledger.batch;
 
 	positions_moved(&intake->positions);
 	report_counts(&intake->report, slice_end(intake) - intake->done, counts);
+	count_recorded(intake, counts);
 	intake->backoff = BACKOFF_MIN;
 	intake->done = slice_end(intake);
 	intake->slice = intake->slice < most / 2 ? 2 * intake->slice : most;
@@ -354,6 +374,7 @@ static void on_recorded(void *arg, enum record_end end, const struct record_coun
 		recorded(intake, counts);
 		break;
 	case RECORD_MOVED:
+		series_add(intake->meter->position_mismatch, 1);
 		say_failure(intake, FAILURE_MOVED, error);
 		back_off(intake);
 		break;
@@ -432,6 +453,7 @@ static void on_assigned(void *arg, const struct partition *partitions, size_t co
 
 	intake->generation++;
 	intake->joined = true;
+	series_add(intake->meter->rebalances, 1);
 	log_info(intake->log, "partitions assigned", LOG_INT("count", count));
 	if (intake->state == INTAKE_LEAVING)
 		return;
@@ -511,7 +533,7 @@ static bool make_consumer(struct intake *intake, struct loop *loop, struct err *
 static void make_database(struct intake *intake, struct loop *loop)
 {
 	const struct pg_events events = { .up = on_up, .down = on_down, .arg = intake };
-	const struct pg_settings settings = database_settings(intake->conf);
+	const struct pg_settings settings = database_settings(intake->conf, intake->meter);
 
 	intake->pg = pg_new(loop, intake->log, &settings, &events);
 	intake->locator =
@@ -531,7 +553,8 @@ static void make_timers(struct intake *intake, struct loop *loop)
 }
 
 bool intake_new(struct loop *loop, struct log *log, const struct conf *conf, struct rules *rules,
-		const struct intake_events *events, struct err *err, struct intake **intake_r)
+		struct meter *meter, const struct intake_events *events, struct err *err,
+		struct intake **intake_r)
 {
 	struct intake *intake = mem_zero(sizeof(*intake));
 
@@ -539,6 +562,7 @@ bool intake_new(struct loop *loop, struct log *log, const struct conf *conf, str
 	report_init(&intake->report, log, usec_boot());
 	intake->conf = conf;
 	intake->rules = rules;
+	intake->meter = meter;
 	intake->events = *events;
 	intake->slice = (size_t)conf->ledger.batch;
 	intake->backoff = BACKOFF_MIN;
@@ -574,6 +598,31 @@ void intake_stop(struct intake *intake, loop_fn *done, void *arg)
 	intake->stopped_arg = arg;
 	if (intake->state != INTAKE_WRITING)
 		leave(intake);
+}
+
+bool intake_joined(const struct intake *intake)
+{
+	return intake->joined;
+}
+
+static void measure_lag(const struct intake *intake, const struct position *position)
+{
+	const struct partition partition = { .topic = position->topic,
+					     .partition = position->partition };
+	int64_t oldest = consumer_oldest(intake->consumer, &partition);
+	int64_t end = consumer_end(intake->consumer, &partition);
+	int64_t next = position->next > oldest ? position->next : oldest;
+
+	if (position->known && end >= 0)
+		meter_lag(intake->meter, position->topic, position->partition,
+			  end > next ? end - next : 0);
+}
+
+void intake_measure(const struct intake *intake)
+{
+	metric_clear(intake->meter->lag);
+	for (size_t i = 0; i < intake->positions.count; i++)
+		measure_lag(intake, &intake->positions.items[i]);
 }
 
 void intake_free(struct intake *intake)

@@ -6,6 +6,7 @@
 #include "conf.h"
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "rules.h"
 
 struct intake;
@@ -17,7 +18,8 @@ struct intake_events {
 };
 
 MUST_USE bool intake_new(struct loop *loop, struct log *log, const struct conf *conf,
-			 struct rules *rules, const struct intake_events *events, struct err *err,
+			 struct rules *rules, struct meter *meter,
+			 const struct intake_events *events, struct err *err,
 			 struct intake **intake_r);
 /* For counters kept by instance (unmatched). 0: none yet. */
 void intake_instance_set(struct intake *intake, int64_t instance);
@@ -27,5 +29,9 @@ void intake_pause(struct intake *intake, bool pause);
  * done. */
 void intake_stop(struct intake *intake, loop_fn *done, void *arg);
 void intake_free(struct intake *intake);
+
+/* The group has told us what is ours, be it nothing. */
+bool intake_joined(const struct intake *intake);
+void intake_measure(const struct intake *intake); /* into the meter */
 
 #endif

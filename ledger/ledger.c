@@ -11,13 +11,16 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "census.h"
 #include "database.h"
 #include "executor.h"
+#include "health.h"
 #include "instance.h"
 #include "intake.h"
 #include "loop.h"
 #include "main.h"
 #include "mem.h"
+#include "meter.h"
 #include "pg.h"
 #include "schema.h"
 
@@ -45,7 +48,10 @@ struct ledger {
 	struct loop_signal *interrupt;
 	struct loop_timer *drained; /* patience with what does not stop */
 
-	struct pg *pg; /* asks after the schema whenever it has connected */
+	struct meter *meter;
+	struct health *health; /* NULL: nobody is told */
+	struct pg *pg; /* asks after the schema whenever it has connected, and for the census */
+	struct census *census;
 	struct loop_timer *check;
 	struct log_limit unfit_said;
 	struct instance *instance;
@@ -211,14 +217,15 @@ static void start(struct ledger *ledger)
 	const struct instance_events instance = { .held = on_held, .lost = on_lost, .arg = ledger };
 	struct err err;
 
-	if (!intake_new(ledger->loop, ledger->log, ledger->conf, ledger->rules, &intake, &err,
-			&ledger->intake)) {
+	if (!intake_new(ledger->loop, ledger->log, ledger->conf, ledger->rules, ledger->meter,
+			&intake, &err, &ledger->intake)) {
 		fail(ledger, EXIT_CONFIG, "cannot consume", err.text);
 		return;
 	}
-	ledger->executor =
-		executor_new(ledger->loop, ledger->log, ledger->conf, ledger->rules, &executor);
-	ledger->instance = instance_new(ledger->loop, ledger->log, ledger->conf, &instance);
+	ledger->executor = executor_new(ledger->loop, ledger->log, ledger->conf, ledger->rules,
+					ledger->meter, &executor);
+	ledger->instance =
+		instance_new(ledger->loop, ledger->log, ledger->conf, ledger->meter, &instance);
 	set_state(ledger, LEDGER_RUNNING);
 }
 
@@ -248,6 +255,8 @@ static void on_schema(void *arg, const PGresult *result, const struct pg_error *
 		fail(ledger, EXIT_UNAVAILABLE, "the schema fits no more", err.text);
 	else if (starting)
 		start(ledger);
+	if (fits)
+		census_start(ledger->census);
 }
 
 static void check_schema(void *arg)
@@ -262,8 +271,88 @@ static void on_down(void *arg, const char *reason)
 	struct ledger *ledger = arg;
 
 	loop_timer_cancel(ledger->check);
+	census_stop(ledger->census);
 	log_warn(ledger->log, "database away", LOG_TEXT("part", "schema"),
 		 LOG_TEXT("reason", reason));
+}
+
+/* --- health --- */
+
+/* How long a key waits that could be sent: what is held or paused is nobody's delay. */
+static void check_progress(const struct ledger *ledger, struct health_report *report)
+{
+	struct health_wait oldest = { 0 };
+
+	for (size_t i = 0; i < rules_target_count(ledger->rules); i++) {
+		struct health_wait wait = census_oldest(ledger->census, i);
+
+		oldest.seen_at = wait.seen_at;
+		if (wait.age > oldest.age && ledger->executor &&
+		    executor_target_open(ledger->executor, i))
+			oldest.age = wait.age;
+	}
+	health_say_progress(report, &oldest, "due key", ledger->conf->http.ready_max_age,
+			    usec_boot());
+}
+
+/* Dead letters wait in this database's outbox for a relay, which may be that of another one. */
+static void check_outbox(const struct ledger *ledger, struct health_report *report)
+{
+	struct census_outbox outbox = census_outbox(ledger->census);
+	bool good = outbox.served || outbox.oldest <= ledger->conf->http.ready_max_age;
+
+	health_say(report, "outbox", good, "%s%s", outbox.served ? "a relay serves it" : "no relay",
+		   good ? "" : ", and rows wait");
+}
+
+static void on_check(void *arg, struct health_report *report)
+{
+	const struct ledger *ledger = arg;
+	bool database = pg_up(ledger->pg);
+	bool schema = ledger->state != LEDGER_STARTING;
+	bool lease = ledger->instance && instance_id(ledger->instance) != 0;
+	bool assignment = ledger->intake && intake_joined(ledger->intake);
+	bool stopping = ledger->state == LEDGER_DRAINING || ledger->state == LEDGER_RELEASING;
+
+	health_say(report, "database", database, database ? "connected" : "not connected");
+	health_say(report, "schema", schema, schema ? "fits" : "not known to fit");
+	health_say(report, "lease", lease, lease ? "held" : "not held");
+	health_say(report, "assignment", assignment,
+		   assignment ? "member of the group" : "the group has assigned nothing");
+	health_say(report, "running", !stopping, stopping ? "stopping" : "yes");
+	check_progress(ledger, report);
+	check_outbox(ledger, report);
+}
+
+static void on_measure(void *arg)
+{
+	const struct ledger *ledger = arg;
+
+	if (ledger->executor)
+		executor_measure(ledger->executor);
+	if (ledger->intake)
+		intake_measure(ledger->intake);
+}
+
+static bool listen_for_health(struct ledger *ledger)
+{
+	const char *address = ledger->conf->http.ledger;
+	const struct health_events events = { .check = on_check,
+					      .measure = on_measure,
+					      .arg = ledger };
+	struct err err;
+
+	if (!*address)
+		return true;
+	if (!health_new(ledger->loop, address, ledger->meter->metrics, &events, &err,
+			&ledger->health)) {
+		err_prefix(&err, "http.ledger");
+		log_error(ledger->log, "cannot start", LOG_TEXT("error", err.text));
+		return false;
+	}
+	log_info(ledger->log, "http listening",
+		 LOG_TEXT("address", health_address(ledger->health)));
+	return true;
 }
 
 /* --- publics --- */
@@ -272,8 +361,9 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 {
 	struct ledger *ledger = mem_zero(sizeof(*ledger));
 	const struct pg_events events = { .up = check_schema, .down = on_down, .arg = ledger };
-	const struct pg_settings settings = database_settings(conf);
 
+	ledger->meter = meter_new(conf, rules);
+	const struct pg_settings settings = database_settings(conf, ledger->meter);
 	ledger->log = log;
 	ledger->conf = conf;
 	ledger->rules = rules;
@@ -283,11 +373,14 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->drained = loop_timer_new(ledger->loop, on_not_drained, ledger);
 	ledger->check = loop_timer_new(ledger->loop, check_schema, ledger);
 	ledger->pg = pg_new(ledger->loop, log, &settings, &events);
+	ledger->census = census_new(ledger->loop, log, ledger->pg, conf, rules, ledger->meter);
 	return ledger;
 }
 
 int ledger_run(struct ledger *ledger)
 {
+	if (!listen_for_health(ledger))
+		return EXIT_UNAVAILABLE;
 	loop_run(ledger->loop);
 	return ledger->exit_code;
 }
@@ -296,14 +389,17 @@ void ledger_free(struct ledger *ledger)
 {
 	if (!ledger)
 		return;
+	health_free(ledger->health);
 	intake_free(ledger->intake);
 	executor_free(ledger->executor);
 	instance_free(ledger->instance);
 	pg_free(ledger->pg);
+	census_free(ledger->census);
 	loop_timer_free(ledger->check);
 	loop_timer_free(ledger->drained);
 	loop_signal_free(ledger->interrupt);
 	loop_signal_free(ledger->term);
 	loop_free(ledger->loop);
+	meter_free(ledger->meter);
 	free(ledger);
 }

@@ -46,9 +46,9 @@ static const struct options_program program = {
 		 "second\n"
 		 "one ends at once. Exit codes: 0 ended as asked; 1 ended at once, or an event "
 		 "that was\n"
-		 "tried is dead, poison or unmatched; 2 the options; 69 the schema was replaced by "
-		 "one\n"
-		 "that does not fit; 78 the configuration.",
+		 "tried is dead, poison or unmatched; 2 the options; 69 http.ledger cannot be "
+		 "listened\n"
+		 "on, or the schema was replaced by one that does not fit; 78 the configuration.",
 	.own = own_options,
 };
 

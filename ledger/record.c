@@ -30,7 +30,8 @@ struct record {
 	size_t sent_count;
 	struct clash *clashes; /* keys that stand for something else */
 	size_t clash_count;
-	size_t *letters; /* rows that have a dead letter */
+	size_t *duplicates; /* rows whose key was recorded before, from the same content */
+	size_t *letters;    /* rows that have a dead letter */
 	size_t letter_count;
 	struct record_counts counts;
 
@@ -40,6 +41,7 @@ struct record {
 
 static void finish(struct record *record, enum record_end end, const char *error)
 {
+	record->counts.duplicate_rows = record->duplicates;
 	record->done(record->arg, end, &record->counts, error);
 }
 
@@ -226,7 +228,7 @@ static bool take_verdict(struct record *record, const PGresult *result, int line
 	if (strcmp(verdict, "vanished") == 0)
 		return false;
 	if (strcmp(verdict, "duplicate") == 0) {
-		record->counts.duplicates++;
+		record->duplicates[record->counts.duplicates++] = row;
 		return true;
 	}
 	record->clashes[record->clash_count++] =
@@ -384,6 +386,7 @@ void record_start(struct record *record, struct batch *batch, size_t from, size_
 	record->positions = positions;
 	record->instance = instance;
 	record->sent = indexes_for(batch, record->sent);
+	record->duplicates = indexes_for(batch, record->duplicates);
 	record->letters = indexes_for(batch, record->letters);
 	record->clashes = mem_grow(record->clashes, batch->row_count + 1, sizeof(*record->clashes));
 	record->sent_count = record->clash_count = record->letter_count = 0;
@@ -410,6 +413,7 @@ void record_free(struct record *record)
 		return;
 	free(record->sent);
 	free(record->clashes);
+	free(record->duplicates);
 	free(record->letters);
 	free(record);
 }

@@ -23,6 +23,7 @@ struct record_counts {
 	int64_t conflicts;
 	int64_t poison;
 	int64_t unmatched;
+	const size_t *duplicate_rows; /* of the batch; for the call */
 };
 
 /* error is "" when it is done. */

@@ -62,6 +62,7 @@ static const enum pg_type column_types[] = {
 
 struct results {
 	struct log *log;
+	struct meter *meter;
 	struct results_events events;
 	struct pg *pg;
 	struct loop_timer *timer; /* the next moment at which something may be sent */
@@ -196,24 +197,44 @@ static void report(const struct results *results, const struct result *result, c
 			     LOG_INT("attempt", result->key.life.tries)));
 }
 
+/* Numbers of a batch's items, from 1 and rising, as the statement gives them. */
+struct numbers {
+	int64_t *items;
+	size_t count;
+	size_t next;
+};
+
+static bool holds(struct numbers *numbers, size_t index)
+{
+	if (numbers->next == numbers->count || numbers->items[numbers->next] != (int64_t)index + 1)
+		return false;
+	numbers->next++;
+	return true;
+}
+
 static void report_batch(const struct results *results, const struct result_batch *batch,
 			 const PGresult *answer)
 {
-	size_t count, next = 0;
-	int64_t *changed = pg_get_int8_array(answer, 0, 0, &count); /* in rising order */
+	struct numbers changed = { 0 }, late = { 0 };
+	changed.items = pg_get_int8_array(answer, 0, 0, &changed.count);
+	late.items = pg_get_int8_array(answer, 0, 2, &late.count);
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct result *result = batch->items[i];
-		if (next < count && changed[next] == (int64_t)i + 1) {
-			report(results, result, effect_state_name(result->step.state),
-			       level_of(result));
-			next++;
+		const enum effect_state state = result->step.state;
+		const bool was_uncertain = holds(&late, i);
+		if (holds(&changed, i)) {
+			meter_moved(results->meter,
+				    was_uncertain ? EFFECT_UNCERTAIN : EFFECT_IN_FLIGHT, state, 1);
+			report(results, result, effect_state_name(state), level_of(result));
 		} else if (batch->doubtful) {
 			report(results, result, "result recorded before, or late", LOG_INFO);
 		} else {
+			series_add(results->meter->late_results, 1);
 			report(results, result, "late result kept as evidence", LOG_WARN);
 		}
 	}
-	free(changed);
+	free(changed.items);
+	free(late.items);
 }
 
 /* --- sending --- */
@@ -396,12 +417,13 @@ static void on_down(void *arg, const char *reason)
 /* --- the public face --- */
 
 struct results *results_new(struct loop *loop, struct log *log, const struct conf *conf,
-			    const struct results_events *events)
+			    struct meter *meter, const struct results_events *events)
 {
 	struct results *results = mem_zero(sizeof(*results));
-	const struct pg_settings settings = database_settings(conf);
+	const struct pg_settings settings = database_settings(conf, meter);
 	const struct pg_events pg_events = { .up = on_up, .down = on_down, .arg = results };
 	results->log = log;
+	results->meter = meter;
 	results->events = *events;
 	results->batch_max = (size_t)conf->ledger.result_batch;
 	results->wait = conf->ledger.result_wait;

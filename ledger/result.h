@@ -6,6 +6,7 @@
 #include "conf.h"
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "result_batch.h"
 
 struct results;
@@ -17,7 +18,7 @@ struct results_events {
 };
 
 struct results *results_new(struct loop *loop, struct log *log, const struct conf *conf,
-			    const struct results_events *events);
+			    struct meter *meter, const struct results_events *events);
 void results_free(struct results *results);                       /* what is not written is lost */
 void results_add(struct results *results, struct result *result); /* takes it */
 size_t results_count(const struct results *results);              /* not written yet */

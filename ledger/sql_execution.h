@@ -70,8 +70,8 @@ static const char SQL_CLAIM[] =
 	"  SELECT n.tenant FROM t, LATERAL (SELECT tenant FROM counterfoil.effect_state"
 	"    WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND target = $1"
 	"      AND tenant > t.tenant ORDER BY tenant LIMIT 1) n),"
-	" pick AS MATERIALIZED (SELECT c.id, c.anew FROM t, LATERAL ("
-	"   SELECT s.id, s.first_sent_at IS NULL"
+	" pick AS MATERIALIZED (SELECT c.id, c.was, c.anew FROM t, LATERAL ("
+	"   SELECT s.id, s.state::text AS was, s.first_sent_at IS NULL"
 	"     OR (s.unknown_sends = 0 AND s.state_since + $7 + $8 <= now()) AS anew"
 	"   FROM counterfoil.effect_state s"
 	"   WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
@@ -107,7 +107,7 @@ static const char SQL_CLAIM[] =
 	"     WHERE id = pick.id OFFSET 0) e,"
 	"   LATERAL (SELECT method, url, headers, body, event_value, value_is_body"
 	"     FROM counterfoil.effect_request WHERE id = pick.id OFFSET 0) r"
-	" WHERE s.id = pick.id AND " SYNC_COMMIT " RETURNING " CLAIM_COLUMNS;
+	" WHERE s.id = pick.id AND " SYNC_COMMIT " RETURNING " CLAIM_COLUMNS ", pick.was";
 
 /* $1 owner, $2 the ids that are known here. What a claim took whose answer never came: nothing of
  * these was sent. */
@@ -220,7 +220,8 @@ static const char SQL_RESULT[] =
 	"     r.error, r.provider_id, r.provider_key, r.head, r.body, r.truncated,"
 	"     coalesce(m.late, true)"
 	"   FROM r LEFT JOIN mine m USING (ord) WHERE " SYNC_COMMIT
-	" ON CONFLICT DO NOTHING)," ENDED;
+	" ON CONFLICT DO NOTHING)," ENDED
+	", ARRAY(SELECT ord FROM mine WHERE late ORDER BY 1) AS late";
 
 /* --- sweep --------------------------------------------------------------------------------------
  */
@@ -232,7 +233,7 @@ static const char SQL_RESULT[] =
 
 /* $1 after this id, $2 rows. By id, so that a row that cannot be taken over hides no other. */
 static const char SQL_STALE[] =
-	"SELECT " KEY_COLUMNS ", s.target, clock_timestamp()"
+	"SELECT " KEY_COLUMNS ", s.target, clock_timestamp(), s.state::text"
 	" FROM counterfoil.effect_state s JOIN counterfoil.effect e ON e.id = s.id"
 	" WHERE s.state = 'in_flight' AND s.id > $1 AND " STALE " ORDER BY s.id LIMIT $2";
 
@@ -278,7 +279,8 @@ static const char SQL_EXPIRED[] =
 	"     AND (s.target, s.tenant, s.due_at, s.id) > ($1, $2, $3, $4)"
 	"   ORDER BY s.target, s.tenant, s.due_at, s.id LIMIT $5),"
 	" m AS (SELECT * FROM unnest($6::text[], $7::interval[]) m(target, margin))"
-	" SELECT " KEY_COLUMNS ", s.target, clock_timestamp(), o.over, s.last, s.tenant, s.due_at"
+	" SELECT " KEY_COLUMNS ", s.target, clock_timestamp(), s.state::text, o.over, s.last,"
+	"   s.tenant, s.due_at"
 	" FROM page s JOIN counterfoil.effect e ON e.id = s.id LEFT JOIN m ON m.target = s.target,"
 	"   LATERAL (SELECT coalesce(e.not_after <= now(), false)"
 	"     OR (s.unknown_sends > 0 AND coalesce("

@@ -44,6 +44,7 @@ struct sweep {
 	const struct conf *conf;
 	const struct rules *rules;
 	const struct claim_plan *plans;
+	struct meter *meter;
 	struct sweep_events events;
 	struct pg *pg;
 	struct loop_timer *timer;
@@ -104,6 +105,9 @@ static void begin_release(struct sweep *sweep);
 
 static void report(const struct sweep *sweep, const struct swept *swept)
 {
+	meter_moved(sweep->meter, swept->from, swept->step.state, 1);
+	if (sweep->step == SWEEP_STALE)
+		meter_lost(sweep->meter, swept->target);
 	log_warn(sweep->log, sweep->step == SWEEP_STALE ? "taken over" : swept->why,
 		 LOG_INT("key", swept->key.id), LOG_TEXT("effect", swept->key.effect),
 		 LOG_TEXT("target", swept->target),
@@ -214,7 +218,7 @@ static void begin_stale(struct sweep *sweep)
 
 /* --- expired --- */
 
-enum { EXPIRED_OVER = KEY_COLUMN_COUNT + 2, EXPIRED_LAST, EXPIRED_TENANT, EXPIRED_DUE_AT };
+enum { EXPIRED_OVER = SWEPT_COLUMN_COUNT, EXPIRED_LAST, EXPIRED_TENANT, EXPIRED_DUE_AT };
 
 static void set_text(struct buf *buf, const char *text)
 {
@@ -386,15 +390,16 @@ static void on_down(void *arg, const char *reason)
 
 struct sweep *sweep_new(struct loop *loop, struct log *log, const struct conf *conf,
 			const struct rules *rules, const struct claim_plan *plans,
-			const struct sweep_events *events)
+			struct meter *meter, const struct sweep_events *events)
 {
 	struct sweep *sweep = mem_zero(sizeof(*sweep));
-	const struct pg_settings settings = database_settings(conf);
+	const struct pg_settings settings = database_settings(conf, meter);
 	const struct pg_events pg_events = { .up = on_up, .down = on_down, .arg = sweep };
 	sweep->log = log;
 	sweep->conf = conf;
 	sweep->rules = rules;
 	sweep->plans = plans;
+	sweep->meter = meter;
 	sweep->events = *events;
 	sweep->timer = loop_timer_new(loop, on_timer, sweep);
 	sweep->pg = pg_new(loop, log, &settings, &pg_events);

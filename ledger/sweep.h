@@ -7,6 +7,7 @@
 #include "conf.h"
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "rules.h"
 
 struct sweep;
@@ -20,7 +21,7 @@ struct sweep_events {
 /* plans: one a target, by its index; borrowed like the rest. */
 struct sweep *sweep_new(struct loop *loop, struct log *log, const struct conf *conf,
 			const struct rules *rules, const struct claim_plan *plans,
-			const struct sweep_events *events);
+			struct meter *meter, const struct sweep_events *events);
 void sweep_free(struct sweep *sweep);
 
 #endif

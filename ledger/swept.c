@@ -7,7 +7,8 @@
 #include "mem.h"
 
 /* The columns of SQL_STALE and SQL_EXPIRED behind those of the key. */
-enum { COLUMN_TARGET = KEY_COLUMN_COUNT, COLUMN_NOW };
+enum { COLUMN_TARGET = KEY_COLUMN_COUNT, COLUMN_NOW, COLUMN_FROM, SWEPT_COUNT };
+_Static_assert(SWEPT_COUNT == SWEPT_COLUMN_COUNT, "swept.h counts the columns of a swept key");
 
 /* The parameters of the two statements that write, in their order. */
 #define COLUMNS(X)                                                                                 \
@@ -74,6 +75,10 @@ static void keep(struct swept_page *page, struct swept *swept, const struct rule
 
 static void read_row(struct swept *swept, const PGresult *result, int row)
 {
+	size_t length;
+	const char *from = pg_get_bytes(result, row, COLUMN_FROM, &length);
+	swept->from = EFFECT_IN_FLIGHT;
+	(void)effect_state_parse(from, length, &swept->from);
 	key_read(result, row, &swept->key);
 	swept->target = mem_text(pg_get_text(result, row, COLUMN_TARGET));
 }

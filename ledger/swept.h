@@ -6,6 +6,7 @@
 
 struct swept {
 	struct key key;
+	enum effect_state from;
 	char *target;
 	const char *why; /* error_class, from a closed list */
 	struct life_step step;
@@ -17,6 +18,8 @@ struct swept_page {
 	struct swept *items;
 	size_t count;
 };
+
+#define SWEPT_COLUMN_COUNT (KEY_COLUMN_COUNT + 3) /* of SQL_STALE, and the first of SQL_EXPIRED */
 
 /* Reads a row of SQL_STALE or SQL_EXPIRED and decides on it. swept_expired() returns false when
  * there is nothing to do: its time is not over after all. */

@@ -117,6 +117,8 @@ static void on_down(void *arg, const char *reason)
 	bool was_ready = outbox->state == STATE_READY;
 	loop_timer_cancel(outbox->check);
 	set_state(outbox, STATE_DOWN);
+	series_set(outbox->meter->rows, (double)NAN);
+	series_set(outbox->meter->oldest_age, (double)NAN);
 	outbox->events.down(outbox->events.arg, reason, was_ready);
 }
 
