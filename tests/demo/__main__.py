@@ -11,11 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Iterator
 
 from tests.demo import books, incidents, traffic
+from tests.demo.screen import Screen
 from tests.tools import waiting
 from tests.tools.broker import Broker, Follower
 from tests.tools.postgres import Postgres
@@ -26,27 +26,13 @@ ORDERS = 3000
 SECONDS = 60
 LEASE = "4s"
 DRAIN_TIMEOUT = 45
-WIDTH = 66
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-@contextmanager
-def timed(text: str) -> Iterator[list[str]]:
-    """One line, written when its work is done; what the caller appends completes the text."""
-    parts = [text]
-    started = time.monotonic()
-    yield parts
-    say(f"{''.join(parts) + ' ':.<{WIDTH}} {time.monotonic() - started:.1f} s")
 
 
 class Failed(Exception):
     """The demo could not be held; the text says why."""
 
 
-def build() -> None:
+def build(screen: Screen) -> None:
     """Quiet, unless it fails."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
@@ -60,12 +46,13 @@ def build() -> None:
                           stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         raise Failed(f"the build failed:\n{done.stdout.decode(errors='replace')}")
-    say(f"building ... {time.monotonic() - started:.0f} s")
+    screen.say(f"building ... {time.monotonic() - started:.0f} s")
 
 
 class Demo:
-    def __init__(self, seed: int, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, seed: int, directory: Path, stack: ExitStack, screen: Screen) -> None:
         self.seed = seed
+        self.screen = screen
         self.directory = directory
         self.stack = stack
         self.world: World | None = None
@@ -75,26 +62,26 @@ class Demo:
     # --- setting up -------------------------------------------------------------------------------
 
     def set_up(self) -> None:
-        with timed("[1/5] PostgreSQL") as parts:
+        with self.screen.timed("[1/5] PostgreSQL") as parts:
             postgres = Postgres()
             self.stack.callback(self._close_postgres, postgres)
             postgres.start()
             postgres.create_database("shop")
             parts.append(f" {postgres.value('SHOW server_version_num')[:2]}, private, socket only")
-        with timed("[2/5] Kafka stand-in (librdkafka mock: 4 partitions, memory only)"):
+        with self.screen.timed("[2/5] Kafka stand-in (librdkafka mock: 4 partitions, memory only)"):
             broker = Broker(build_directory())
             self.stack.callback(broker.close)
             broker.create_topic("orders", 4)
             self.follower = Follower(broker.bootstrap, "orders")
             self.stack.callback(self.follower.close)
-        with timed("[3/5] payments provider (honours Idempotency-Key)"):
+        with self.screen.timed("[3/5] payments provider (honours Idempotency-Key)"):
             self.world = self._world(postgres, broker)
             self.stack.callback(self.world.close)
-        with timed("[4/5] counterfoil migrate") as parts:
+        with self.screen.timed("[4/5] counterfoil migrate") as parts:
             self.world.migrate()
             parts.append(f": {self.world.value('SELECT count(*) FROM counterfoil.migration')} "
                          "migrations")
-        with timed("[5/5] relay-1 relay-2 ledger-1 ledger-2 ready"):
+        with self.screen.timed("[5/5] relay-1 relay-2 ledger-1 ledger-2 ready"):
             self.world.start(relays=2, ledgers=2)
 
     def _world(self, postgres: Postgres, broker: Broker) -> World:
@@ -120,11 +107,14 @@ class Demo:
         self.traffic = traffic.Traffic(self.world, traffic.plan(self.seed, ORDERS, SECONDS))
         self.stack.callback(self.traffic.stop)
         happening = incidents.Incidents(self.world, self.seed)
-        say(f"shop: {ORDERS:,} orders in {SECONDS} s, each one a charge; "
-            f"something breaks every {incidents.EVERY:.0f} s")
+        self.screen.say(f"shop: {ORDERS:,} orders in {SECONDS} s, each one a charge; "
+                        f"something breaks every {incidents.EVERY:.0f} s")
         self.traffic.start()
+        self.screen.open(build_directory() / "counterfoil", self.world.write_configuration(),
+                         self.directory / "console.log")
         self._minute(happening)
         faults = self._drain(happening)
+        self.screen.close()
         return self._close_books(faults + happening.crashes)
 
     def _minute(self, happening: incidents.Incidents) -> None:
@@ -133,6 +123,7 @@ class Demo:
         for tick in range(1, int(SECONDS / incidents.EVERY) + 1):
             while time.monotonic() < started + tick * incidents.EVERY:
                 happening.poll()
+                self.screen.poll()
                 if self.traffic.failure:
                     return
                 time.sleep(0.05)
@@ -143,13 +134,13 @@ class Demo:
         ordered = len(self.traffic.committed)
         charged = len(self.world.provider.charges())
         what = "; ".join(filter(None, [notes and f"({notes})", event]))
-        say(f"t={tick * incidents.EVERY:02.0f} orders {ordered:<5} charged {charged:<5} "
-            f"lag {max(0, ordered - charged):<4} {what}".rstrip())
+        self.screen.say(f"t={tick * incidents.EVERY:02.0f} orders {ordered:<5} "
+                        f"charged {charged:<5} lag {max(0, ordered - charged):<4} {what}".rstrip())
 
     def _drain(self, happening: incidents.Incidents) -> list[str]:
         """Everything is put right and left to finish; what did not."""
         faults = []
-        with timed("drain"):
+        with self.screen.timed("drain"):
             happening.settle()
             try:
                 waiting.until(lambda: self.traffic.done, DRAIN_TIMEOUT, "the shop to finish")
@@ -171,27 +162,29 @@ class Demo:
                       "the reader of the topic")
         account = books.balance(self.world, self.traffic.committed, self.follower.messages)
         for line in account.lines():
-            say(line)
+            self.screen.say(line)
         faults += account.faults
         faults += [c for c in self.world.complaints() if "Sanitizer" in c or "runtime error" in c]
         for fault in faults:
-            say(f"  unbalanced: {fault}")
-        say(f"RESULT {'unbalanced' if faults else 'ok'}")
+            self.screen.say(f"  unbalanced: {fault}")
+        self.screen.say(f"RESULT {'unbalanced' if faults else 'ok'}")
         return not faults
 
 
 def hold(seed: int) -> bool:
     keep = os.environ.get("KEEP", "") not in ("", "0")
-    build()
+    screen = Screen()
+    build(screen)
     directory = Path(tempfile.mkdtemp(prefix="counterfoil-demo.", dir="."))
     with ExitStack() as stack:
+        stack.callback(screen.close)
         if keep:
-            stack.callback(say, f"kept: {directory}")
+            stack.callback(screen.say, f"kept: {directory}")
         else:
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        say(f"demo seed {seed}  dir {directory}  "
+        screen.say(f"demo seed {seed}  dir {directory}  "
             f"({'kept' if keep else 'removed at the end; KEEP=1 keeps it'})")
-        demo = Demo(seed, directory.resolve(), stack)
+        demo = Demo(seed, directory.resolve(), stack, screen)
         demo.set_up()
         return demo.run()
 
