@@ -10,8 +10,6 @@
 #include "json.h"
 #include "mem.h"
 
-#define BEAT_EVERY USEC_SEC
-#define BEAT_LATE  (10 * USEC_SEC) /* no beat for so long: the loop was held up */
 #define LOOK_EVERY (5 * USEC_SEC)
 #define LOOK_SHARE 20              /* a look may take so small a part of the time ... */
 #define LOOK_MAX   (30 * USEC_SEC) /* ... but is made so often in any case */
@@ -21,35 +19,12 @@ struct health {
 	const struct metrics *metrics;
 	struct health_events events;
 	struct http_server *server;
-	struct loop_timer *beat;
-	usec_t beat_at;
 };
 
 struct health_report {
 	struct buf failed; /* names, a comma between them */
 	struct buf checks;
 };
-
-/* --- /livez --- */
-
-static void on_beat(void *arg)
-{
-	struct health *health = arg;
-	health->beat_at = usec_boot();
-	loop_timer_set(health->beat, BEAT_EVERY);
-}
-
-static void say_live(const struct health *health, struct http_reply *reply)
-{
-	usec_t late = usec_boot() - health->beat_at;
-	if (late < BEAT_LATE) {
-		buf_add_text(&reply->body, "ok\n");
-		return;
-	}
-	reply->status = 503;
-	buf_addf(&reply->body, "the loop has not turned for %lld s\n",
-		 (long long)(late / USEC_SEC));
-}
 
 /* --- /readyz --- */
 
@@ -121,7 +96,7 @@ static bool serve(void *arg, const char *path, struct http_reply *reply)
 {
 	const struct health *health = arg;
 	if (strcmp(path, "/livez") == 0)
-		say_live(health, reply);
+		buf_add_text(&reply->body, "ok\n");
 	else if (strcmp(path, "/readyz") == 0)
 		say_ready(health, reply);
 	else if (strcmp(path, "/metrics") == 0)
@@ -141,8 +116,6 @@ bool health_new(struct loop *loop, const char *address, const struct metrics *me
 	}
 	health->metrics = metrics;
 	health->events = *events;
-	health->beat = loop_timer_new(loop, on_beat, health);
-	on_beat(health);
 	*health_r = health;
 	return true;
 }
@@ -152,7 +125,6 @@ void health_free(struct health *health)
 	if (!health)
 		return;
 	http_server_free(health->server);
-	loop_timer_free(health->beat);
 	free(health);
 }
 

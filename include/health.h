@@ -1,7 +1,7 @@
 /* A service's health over HTTP, for supervisors and for Prometheus:
  *
- *   /livez    200 while the loop turns; knows nothing of the database, so that an outage of it
- *             restarts nobody
+ *   /livez    200: that it is answered shows that the loop turns; knows nothing of the database,
+ *             so that an outage of it restarts nobody
  *   /readyz   200 when every check of the service is good, else 503; JSON, with each check
  *   /metrics  its numbers */
 #ifndef COUNTERFOIL_HEALTH_H

@@ -8,7 +8,7 @@
 #include "mem.h"
 #include "sql_census.h"
 
-#define COUNT_MAX   100000
+#define COUNT_MAX   10000
 #define TENANTS_MAX 1000
 #define SAY_EVERY   (10 * USEC_MIN)
 

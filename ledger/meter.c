@@ -25,7 +25,7 @@ static void add_states(struct meter *meter)
 						     EFFECT_DEAD,       EFFECT_CANCELLED };
 	struct metric *keys = metrics_gauge(
 		meter->metrics, "effect_keys",
-		"Keys in this state, of all processes; counted up to 100000.", "state", NULL);
+		"Keys in this state, of all processes; counted up to 10000.", "state", NULL);
 	struct metric *oldest =
 		metrics_gauge(meter->metrics, "effect_oldest_age_seconds",
 			      "How long the oldest of these keys has been in its state, in "

@@ -88,7 +88,7 @@ static struct series *gauge(struct meter *meter, const char *name, const char *h
 static void add_outbox(struct meter *meter)
 {
 	meter->rows =
-		gauge(meter, "outbox_rows", "Rows that wait in the outbox; counted up to 100000.");
+		gauge(meter, "outbox_rows", "Rows that wait in the outbox; counted up to 10000.");
 	series_set(meter->rows, (double)NAN);
 	meter->oldest_age = gauge(meter, "outbox_oldest_age_seconds",
 				  "Age of the oldest row of the outbox, in seconds.");

@@ -14,7 +14,7 @@
 
 #define CHECK_AGAIN   (2 * USEC_SEC)
 #define SAY_EVERY     USEC_MIN
-#define MEASURED_ROWS 100000 /* rows are counted up to so many */
+#define MEASURED_ROWS 10000 /* rows are counted up to so many */
 
 enum outbox_state {
 	STATE_DOWN,     /* no connection */
