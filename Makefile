@@ -139,8 +139,8 @@ compile_commands.json: Makefile $(C_FILES)
 
 SEED ?= 42
 demo:
-	@tests/tools/deps demo
-	@SEED=$(SEED) $(PYTHON) -B -m tests.demo
+	@tests/tools/deps $(if $(KAFKA),kafka,demo)
+	@SEED=$(SEED) KAFKA=$(KAFKA) $(PYTHON) -B -m tests.demo
 
 # --- tests -----------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""python3 -m tests.demo: SEED chooses the orders and the incidents, KEEP=1 keeps the directory.
+"""python3 -m tests.demo: SEED chooses the orders and the incidents, KEEP=1 keeps the directory,
+KAFKA=real takes an Apache Kafka, and restarts it too.
 
 Exit 0: the books balance. 1: they do not, or something did not work at all."""
 
@@ -18,6 +19,7 @@ from tests.demo import books, incidents, traffic
 from tests.demo.screen import Screen
 from tests.tools import waiting
 from tests.tools.broker import Broker, Follower
+from tests.tools.kafka import Kafka, Unavailable
 from tests.tools.postgres import Postgres
 from tests.tools.programs import Unexpected, build_directory
 from tests.tools.world import World
@@ -52,6 +54,7 @@ def build(screen: Screen) -> None:
 class Demo:
     def __init__(self, seed: int, directory: Path, stack: ExitStack, screen: Screen) -> None:
         self.seed = seed
+        self.real_kafka = os.environ.get("KAFKA") == "real"
         self.screen = screen
         self.directory = directory
         self.stack = stack
@@ -68,12 +71,10 @@ class Demo:
             postgres.start()
             postgres.create_database("shop")
             parts.append(f" {postgres.value('SHOW server_version_num')[:2]}, private, socket only")
-        with self.screen.timed("[2/5] Kafka stand-in (librdkafka mock: 4 partitions, memory only)"):
-            broker = Broker(build_directory())
-            self.stack.callback(broker.close)
-            broker.create_topic("orders", 4)
-            self.follower = Follower(broker.bootstrap, "orders")
-            self.stack.callback(self.follower.close)
+        broker = self._broker()
+        broker.create_topic("orders", 4)
+        self.follower = Follower(broker.bootstrap, "orders")
+        self.stack.callback(self.follower.close)
         with self.screen.timed("[3/5] payments provider (honours Idempotency-Key)"):
             self.world = self._world(postgres, broker)
             self.stack.callback(self.world.close)
@@ -84,7 +85,21 @@ class Demo:
         with self.screen.timed("[5/5] relay-1 relay-2 ledger-1 ledger-2 ready"):
             self.world.start(relays=2, ledgers=2)
 
-    def _world(self, postgres: Postgres, broker: Broker) -> World:
+    def _broker(self) -> Broker | Kafka:
+        if self.real_kafka:
+            with self.screen.timed("[2/5] Apache Kafka") as parts:
+                broker = Kafka()
+                self.stack.callback(broker.close)
+                self.stack.callback(shutil.copy, broker.log, self.directory / "kafka.log")
+                parts.append(f" {broker.version} (one broker, 4 partitions)")
+        else:
+            with self.screen.timed("[2/5] Kafka stand-in (librdkafka mock: 4 partitions, memory "
+                                   "only)"):
+                broker = Broker(build_directory())
+                self.stack.callback(broker.close)
+        return broker
+
+    def _world(self, postgres: Postgres, broker: Broker | Kafka) -> World:
         return World(
             self.directory, postgres, "shop", broker, "orders",
             # A person is not asked during the demo: attempts enough for every outage in it.
@@ -119,7 +134,7 @@ class Demo:
 
     def _minute(self, happening: incidents.Incidents) -> None:
         started = time.monotonic()
-        planned = incidents.plan(self.seed, SECONDS)
+        planned = incidents.plan(self.seed, SECONDS, self.real_kafka)
         for tick in range(1, int(SECONDS / incidents.EVERY) + 1):
             while time.monotonic() < started + tick * incidents.EVERY:
                 happening.poll()
@@ -206,9 +221,12 @@ def main() -> int:
     if not seed.isdigit():
         print("SEED is a number", file=sys.stderr)
         return 2
+    if os.environ.get("KAFKA", "") not in ("", "real"):
+        print("KAFKA is real, or not set", file=sys.stderr)
+        return 2
     try:
         return 0 if hold(int(seed)) else 1
-    except (Failed, Unexpected, waiting.Late, RuntimeError, OSError) as error:
+    except (Failed, Unavailable, Unexpected, waiting.Late, RuntimeError, OSError) as error:
         print(f"the demo failed: {error}", file=sys.stderr)
         return 1
 

@@ -14,14 +14,16 @@ RESTART_AFTER = 2.0    # a killed program
 FROZEN = 8.0
 ALWAYS = ["kill_relay", "kill_ledger", "freeze_relay", "freeze_ledger", "unavailable", "hang",
           "restart_postgres"]
+ON_A_REAL_KAFKA = ["restart_kafka"]     # the stand-in would lose all that it has
 SOMETIMES = ["kill_relay", "kill_ledger", "reset", "late", "hang", "restart_postgres"]
 
 
-def plan(seed: int, seconds: float) -> list[str]:
+def plan(seed: int, seconds: float, real: bool = False) -> list[str]:
     """One incident for each tick but the last: every kind at least once, in a seeded order."""
     dice = random.Random(f"incidents {seed}")
     slots = int(seconds / EVERY) - 1
-    chosen = ALWAYS + [dice.choice(SOMETIMES) for _ in range(slots - len(ALWAYS))]
+    always = ALWAYS + (ON_A_REAL_KAFKA if real else [])
+    chosen = always + [dice.choice(SOMETIMES) for _ in range(slots - len(always))]
     dice.shuffle(chosen)
     return chosen[:slots]
 
@@ -38,6 +40,7 @@ class Incidents:
         self._notes: list[str] = []
         self._down: set[str] = set()     # killed by us and not yet started again
         self._lost_lease: tuple[str, float] | None = None
+        self._kafka_down: float | None = None    # since when
 
     def begin(self, kind: str) -> str:
         return getattr(self, f"_{kind}")()
@@ -54,6 +57,7 @@ class Incidents:
         for action in due:
             action()
         self._watch_lease()
+        self._watch_kafka()
         for program in self.world.programs:
             if program.name not in self._down and not program.running:
                 self.crashes.append(f"{program.name} ended by itself, status "
@@ -66,6 +70,8 @@ class Incidents:
             action()
         self._due = []
         self.world.provider.clear()
+        if self._kafka_down is not None:
+            self.world.broker.wait_served()
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self._due.append((time.monotonic() + seconds, action))
@@ -104,6 +110,11 @@ class Incidents:
             what = "was back" if before.startswith(f"{name}/") else "took over"
             self._notes.append(f"{name} {what} in {time.monotonic() - since:.1f} s")
             self._lost_lease = None
+
+    def _watch_kafka(self) -> None:
+        if self._kafka_down is not None and self.world.broker.serves():
+            self._notes.append(f"Kafka was back in {time.monotonic() - self._kafka_down:.1f} s")
+            self._kafka_down = None
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -172,3 +183,10 @@ class Incidents:
         started = time.monotonic()
         self.world.postgres.restart(mode)
         return f"PostgreSQL restarted ({mode}) in {time.monotonic() - started:.1f} s"
+
+    def _restart_kafka(self) -> str:
+        how = self._dice.choice(["stop", "kill"])
+        self._kafka_down = time.monotonic()
+        getattr(self.world.broker, how)()
+        self.world.broker.launch()
+        return "Kafka restarted" if how == "stop" else "kill -9 Kafka"

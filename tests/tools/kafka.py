@@ -109,6 +109,7 @@ class Kafka(Client):
     def __init__(self, settings: dict[str, str] | None = None, quick: bool = True) -> None:
         """`quick`: soon there, in exchange for speed later."""
         self.class_path = fetch()
+        self.version = Path(self.class_path).parent.name.removeprefix("kafka-")
         self.java_options = QUICK if quick else ()
         self.home = Path(tempfile.mkdtemp(prefix="counterfoil-kafka."))
         self.log = self.home / "kafka.log"
@@ -149,15 +150,22 @@ class Kafka(Client):
 
     def start(self) -> None:
         """Until it serves clients."""
-        with open(self.log, "ab") as log:
-            self.process = children.spawn(
-                self.java("kafka.Kafka", f"{self.home}/server.properties"),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.launch()
+        self.wait_served()
+
+    def wait_served(self) -> None:
         waiting.until(lambda: self.process.poll() is not None or self.serves(), START_TIMEOUT,
                       f"Kafka to serve; see {self.log}", every=0.1)
         if self.process.poll() is not None:
             raise RuntimeError(f"Kafka ended with status {self.process.poll()}:\n"
                                f"{self.log.read_text()[-4000:]}")
+
+    def launch(self) -> None:
+        """Starts the process, and does not wait."""
+        with open(self.log, "ab") as log:
+            self.process = children.spawn(
+                self.java("kafka.Kafka", f"{self.home}/server.properties"),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def serves(self) -> bool:
         try:
