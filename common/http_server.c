@@ -351,7 +351,7 @@ static bool open_socket(const struct addrinfo *at, const char *address, struct e
 
 static void name_address(struct http_server *server)
 {
-	struct sockaddr_storage own;
+	struct sockaddr_storage own = { 0 };
 	socklen_t length = sizeof(own);
 	char host[NI_MAXHOST], port[NI_MAXSERV];
 	if (getsockname(server->fd, (struct sockaddr *)&own, &length) != 0 ||
@@ -365,7 +365,7 @@ static void name_address(struct http_server *server)
 bool http_server_new(struct loop *loop, const char *address, http_server_fn *fn, void *arg,
 		     struct err *err, struct http_server **server_r)
 {
-	struct addrinfo *found;
+	struct addrinfo *found = NULL;
 	int fd = -1;
 	if (!resolve(address, err, &found))
 		return false;
