@@ -322,16 +322,18 @@ static bool resolve(const char *address, struct err *err, struct addrinfo **foun
 		.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
 	};
 	const char *colon = strrchr(address, ':');
-	if (!colon)
-		return err_set(err, "listen on %s: there is no port", address);
+	if (!colon) {
+		err_set(err, "listen on %s: there is no port", address);
+		return false;
+	}
 	bool bracket = *address == '[' && colon > address + 1 && colon[-1] == ']';
 	const char *begin = address + (bracket ? 1 : 0);
 	char *host = mem_text_n(begin, (size_t)(colon - begin) - (bracket ? 1 : 0));
 	int failure = getaddrinfo(host, colon + 1, &hints, found_r);
 	free(host);
 	if (failure)
-		return err_set(err, "listen on %s: %s", address, gai_strerror(failure));
-	return true;
+		err_set(err, "listen on %s: %s", address, gai_strerror(failure));
+	return failure == 0;
 }
 
 static bool open_socket(const struct addrinfo *at, const char *address, struct err *err, int *fd_r)
@@ -392,8 +394,10 @@ void http_server_free(struct http_server *server)
 {
 	if (!server)
 		return;
-	while (server->first)
-		connection_free(server->first);
+	for (struct connection *connection = server->first, *next; connection; connection = next) {
+		next = connection->next;
+		connection_free(connection);
+	}
 	loop_fd_free(server->watch);
 	(void)close(server->fd);
 	loop_timer_free(server->resume);
