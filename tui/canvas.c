@@ -78,12 +78,12 @@ static void put(const struct canvas *canvas, int row, int column, enum style sty
 }
 
 static int put_fit(const struct canvas *canvas, int row, int column, int width, enum style style,
-		   const char *text, enum clean_cut cut)
+		   const char *text, size_t length, enum clean_cut cut)
 {
 	BUF_AUTO struct buf fit = { 0 };
 	if (column + width > canvas->all.width)
 		width = canvas->all.width - column;
-	int used = clean_fit(&fit, text, strlen(text), width, cut);
+	int used = clean_fit(&fit, text, length, width, cut);
 	put(canvas, row, column, style, &fit);
 	return used;
 }
@@ -91,13 +91,19 @@ static int put_fit(const struct canvas *canvas, int row, int column, int width, 
 int canvas_text(const struct canvas *canvas, int row, int column, int width, enum style style,
 		const char *text)
 {
-	return put_fit(canvas, row, column, width, style, text, CLEAN_CUT_END);
+	return put_fit(canvas, row, column, width, style, text, strlen(text), CLEAN_CUT_END);
+}
+
+int canvas_bytes(const struct canvas *canvas, int row, int column, int width, enum style style,
+		 const char *bytes, size_t length)
+{
+	return put_fit(canvas, row, column, width, style, bytes, length, CLEAN_CUT_END);
 }
 
 int canvas_middle(const struct canvas *canvas, int row, int column, int width, enum style style,
 		  const char *text)
 {
-	return put_fit(canvas, row, column, width, style, text, CLEAN_CUT_MIDDLE);
+	return put_fit(canvas, row, column, width, style, text, strlen(text), CLEAN_CUT_MIDDLE);
 }
 
 int canvas_format(const struct canvas *canvas, int row, int column, int width, enum style style,

@@ -4,6 +4,7 @@
 #define COUNTERFOIL_CANVAS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum style {
 	STYLE_PLAIN,
@@ -38,6 +39,8 @@ void canvas_end(struct canvas *canvas);
 /* At most `width` columns from there. Each returns the columns used. */
 int canvas_text(const struct canvas *canvas, int row, int column, int width, enum style style,
 		const char *text);
+int canvas_bytes(const struct canvas *canvas, int row, int column, int width, enum style style,
+		 const char *bytes, size_t length);
 int canvas_format(const struct canvas *canvas, int row, int column, int width, enum style style,
 		  const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* What does not fit goes from the middle: a key's ends tell more than its beginning. */

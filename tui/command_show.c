@@ -112,7 +112,7 @@ static void json_key(struct writer *writer, const PGresult *key)
 	writer_text(writer, "state", pg_get_text(key, 0, KEY_STATE));
 	writer_bool(writer, "stale", pg_get_bool(key, 0, KEY_STALE));
 	writer_time(writer, "since", pg_get_time(key, 0, KEY_SINCE));
-	writer_int(writer, "age_seconds", pg_get_int8(key, 0, KEY_AGE) / USEC_SEC);
+	writer_age(writer, "age_seconds", pg_get_int8(key, 0, KEY_AGE));
 	writer_text(writer, "effect", pg_get_text(key, 0, KEY_EFFECT));
 	writer_text(writer, "mode", pg_get_text(key, 0, KEY_MODE));
 	writer_text(writer, "topic", pg_get_text(key, 0, KEY_TOPIC));

@@ -31,6 +31,7 @@ void console_say(struct console *console, enum style style, const char *format, 
 static void quit(struct console *console, int code)
 {
 	console->exit = (enum exit_code)code;
+	console->ends = true;
 	loop_stop(console->loop);
 }
 
@@ -120,6 +121,26 @@ static void handle(struct console *console, const struct key *key)
 	console_old(console);
 }
 
+/* The next key that is not for the tests. */
+static enum terminal_input next_key(struct console *console, struct key *key_r)
+{
+	enum terminal_input input;
+	while ((input = terminal_read(console->terminal, key_r)) == INPUT_KEY) {
+		if (!testing_is_sync(key_r))
+			return input;
+		console->sync_wanted++;
+		console_old(console);
+	}
+	return input;
+}
+
+void console_drop_input(struct console *console)
+{
+	struct key key;
+	while (next_key(console, &key) == INPUT_KEY)
+		continue;
+}
+
 static void on_input(void *arg, bool readable, bool writable)
 {
 	struct console *console = arg;
@@ -127,14 +148,8 @@ static void on_input(void *arg, bool readable, bool writable)
 	enum terminal_input input;
 	(void)readable;
 	(void)writable;
-	while ((input = terminal_read(console->terminal, &key)) == INPUT_KEY) {
-		if (testing_is_sync(&key)) {
-			console->sync_wanted++;
-			console_old(console);
-		} else {
-			handle(console, &key);
-		}
-	}
+	while ((input = next_key(console, &key)) == INPUT_KEY && !console->ends)
+		handle(console, &key);
 	if (input == INPUT_END)
 		quit(console, EXIT_ERROR);
 }

@@ -33,6 +33,9 @@ void console_say(struct console *console, enum style style, const char *format, 
  */
 void console_hold(struct console *console, bool held);
 
+/* What was typed ahead is forgotten. */
+void console_drop_input(struct console *console);
+
 /* NULL: a change may be made; else why not. */
 const char *console_forbids(const struct console *console);
 

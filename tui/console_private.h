@@ -36,6 +36,7 @@ struct console {
 	struct loop_timer *paint; /* at the end of the turn */
 	struct watched_signal signals[SIGNAL_COUNT];
 	enum exit_code exit;
+	bool ends; /* nothing that is typed counts any more */
 
 	struct screen *stack[STACK_MAX];
 	size_t depth;

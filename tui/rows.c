@@ -20,7 +20,7 @@ void rows_json(struct writer *writer, const PGresult *rows, int row, bool matche
 	writer_text(writer, "tenant", pg_get_text(rows, row, ROW_TENANT));
 	writer_text(writer, "state", pg_get_text(rows, row, ROW_STATE));
 	writer_time(writer, "since", pg_get_time(rows, row, ROW_SINCE));
-	writer_int(writer, "age_seconds", pg_get_int8(rows, row, ROW_AGE) / USEC_SEC);
+	writer_age(writer, "age_seconds", pg_get_int8(rows, row, ROW_AGE));
 	writer_text(writer, "effect", pg_get_text(rows, row, ROW_EFFECT));
 	writer_text(writer, "topic", pg_get_text(rows, row, ROW_TOPIC));
 	writer_int(writer, "partition", pg_get_int8(rows, row, ROW_PARTITION));

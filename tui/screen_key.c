@@ -297,7 +297,8 @@ static void draw_sent(const struct key_screen *key, const struct canvas *canvas,
 }
 
 /* The rows that it took. */
-static int draw_why(const struct key_screen *key, const struct canvas *canvas, int row, int width)
+static int draw_why(const struct key_screen *key, const struct canvas *canvas, int row, int width,
+		    int most)
 {
 	BUF_AUTO struct buf why = { 0 };
 	char owner[64];
@@ -305,10 +306,10 @@ static int draw_why(const struct key_screen *key, const struct canvas *canvas, i
 	struct text_view view = { .wrap = true };
 	story_read(key->key, owner, &story);
 	story_tell(&story, console_zone(key->screen.console), &why);
-	bool one = text_view_break(buf_text(&why), why.length, width - 7) == why.length;
-	const struct area area = { row, 6, one ? 1 : 2, width - 7 };
-	canvas_text(canvas, row, 1, 4, STYLE_TITLE, "WHY");
 	view.text = why;
+	int lines = text_view_lines(&view, width - 7);
+	const struct area area = { row, 6, lines < most ? lines : most, width - 7 };
+	canvas_text(canvas, row, 1, 4, STYLE_TITLE, "WHY");
 	text_view_draw(&view, canvas, &area);
 	return area.height;
 }
@@ -359,7 +360,7 @@ static void draw_attempts(struct key_screen *key, const struct canvas *canvas,
 	for (size_t i = 0; i < height && key->selection.top + i < count; i++)
 		draw_attempt(key, canvas, area->row + 1 + (int)i, (int)(key->selection.top + i),
 			     area->width);
-	if (count > height)
+	if (count > height && area->width >= 72)
 		canvas_format(canvas, area->row, area->width - 12, 11, STYLE_FAINT, "%zu in all",
 			      count);
 }
@@ -392,7 +393,7 @@ static int draw_head(const struct key_screen *key, const struct canvas *canvas,
 	if (roomy)
 		draw_source(key, canvas, row++, area->width);
 	draw_sent(key, canvas, row++, area->width);
-	row += draw_why(key, canvas, row, area->width);
+	row += draw_why(key, canvas, row, area->width, roomy ? 3 : 2);
 	return row + roomy;
 }
 

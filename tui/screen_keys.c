@@ -280,7 +280,8 @@ static void add_tab(const struct keys_screen *keys, enum list list, bool counted
 		buf_add_char(out, ' ');
 		add_count(keys, list, out);
 	}
-	buf_add_char(out, here ? ']' : ' ');
+	if (here || list + 1 < LIST_COUNT)
+		buf_add_char(out, here ? ']' : ' ');
 }
 
 /* The columns of the tabs from `first` on. */
@@ -332,8 +333,9 @@ static void draw_empty(const struct keys_screen *keys, const struct canvas *canv
 	if (!keys->rows)
 		canvas_text(canvas, row, 2, 40, STYLE_FAINT, "reading");
 	else if (!keys->count)
-		canvas_format(canvas, row, 2, 60, STYLE_FAINT, "no %s keys",
-			      keys->query.list == LIST_ALL ? "" : list_title(keys->query.list));
+		canvas_format(canvas, row, 2, 60, STYLE_FAINT, "no %s%s",
+			      keys->query.list == LIST_ALL ? "" : list_title(keys->query.list),
+			      keys->query.list == LIST_ALL ? "keys" : " keys");
 }
 
 static void draw(struct screen *screen, const struct canvas *canvas, const struct area *area)

@@ -18,7 +18,6 @@
 #include "order.h"
 #include "screens.h"
 #include "sql_console.h"
-#include "terminal.h"
 #include "text_input.h"
 #include "text_view.h"
 
@@ -117,7 +116,7 @@ static void load(struct screen *screen)
 	struct replay *replay = (struct replay *)screen;
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
 	PG_PARAMS_AUTO struct pg_params key = { 0 };
-	terminal_drop_input();
+	console_drop_input(screen->console);
 	order_params(&replay->order, "", true, &params);
 	console_ask(screen, SQL_REPLAY, &params, on_judgement);
 	pg_add_int8(&key, replay->subject.id);
@@ -161,7 +160,7 @@ static void finish(struct replay *replay)
 		replay->failed = true;
 		return;
 	}
-	terminal_drop_input();
+	console_drop_input(console);
 	console_say(console, STYLE_GOOD, is_dead(replay) ? "replayed %s" : "due now: %s",
 		    replay->subject.key);
 	console_close(console, &replay->screen);
@@ -270,11 +269,9 @@ static int draw_words(const struct canvas *canvas, const struct area *line, enum
 {
 	int row = 0;
 	for (size_t length = strlen(words); length && row < line->height; row++) {
-		BUF_AUTO struct buf part = { 0 };
 		size_t fits = text_view_break(words, length, line->width);
-		buf_add(&part, words, fits);
-		canvas_text(canvas, line->row + row, line->column, line->width, style,
-			    buf_text(&part));
+		canvas_bytes(canvas, line->row + row, line->column, line->width, style, words,
+			     fits);
 		words += fits;
 		length -= fits;
 	}
@@ -340,9 +337,10 @@ static void draw(struct screen *screen, const struct canvas *canvas, const struc
 		      replay->subject.key);
 	canvas_format(canvas, box.row + 2, line.column, line.width, STYLE_FAINT, "%s, target %s",
 		      list_state_title(replay->subject.state), replay->subject.target);
-	if (style == STYLE_BAD)
-		canvas_text(canvas, line.row, line.column - 1, 1, STYLE_BAD, "!");
-	int used = draw_words(canvas, &line, style, *replay->words ? replay->words : "looking");
+	const int mark =
+		style == STYLE_BAD ? canvas_text(canvas, line.row, line.column, 2, style, "! ") : 0;
+	const struct area words = { line.row, line.column + mark, line.height, line.width - mark };
+	int used = draw_words(canvas, &words, style, *replay->words ? replay->words : "looking");
 	line.row += used;
 	line.height -= used;
 	draw_words(canvas, &line, STYLE_WARN, replay->warning);

@@ -11,8 +11,8 @@
 	"-c plan_cache_mode=force_custom_plan -c enable_seqscan=off -c jit=off"                    \
 	" -c idle_in_transaction_session_timeout=10000"
 
-/* Microseconds since a time, at least 0; NULL of NULL. */
-#define AGE(time_)           "(greatest(extract(epoch from now() - " time_ "), 0) * 1000000)::bigint"
+/* Microseconds since a time. */
+#define AGE(time_)           "(extract(epoch from now() - " time_ ") * 1000000)::bigint"
 #define COMMA(symbol_, sql_) sql_ ", "
 
 /* A grace of 2 s over what the ledger calls stale: nobody shall be alarmed by what is being taken

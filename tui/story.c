@@ -114,13 +114,12 @@ static void tell_uncertain(const struct story *story, enum conf_zone zone, struc
 	usec_t until = story->window_until;
 	buf_add_text(out, "Tried ");
 	add_times(out, story->tries);
-	buf_addf(out,
-		 ", %lld without an answer that says what became of it: it may have happened. ",
+	buf_addf(out, ", %lld without a clear answer: it may have happened. ",
 		 (long long)story->unknown);
 	if (strcmp(story->mode, "at_most_once") == 0)
 		buf_add_text(out, "It is at_most_once, and never sent again by itself.");
 	else if (until != USEC_NEVER && until > story->now)
-		buf_addf(out, "The provider knows the key until %s, for another %s.",
+		buf_addf(out, "The provider knows the key until %s (%s left).",
 			 format_time(until, story->now, zone, time),
 			 format_age(until - story->now, left));
 	else

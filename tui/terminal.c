@@ -238,11 +238,6 @@ void terminal_redraw(void)
 	clearok(curscr, TRUE);
 }
 
-void terminal_drop_input(void)
-{
-	flushinp();
-}
-
 /* Readable, and nothing to read. */
 static bool is_gone(void)
 {

@@ -24,7 +24,6 @@ enum terminal_input {
 	INPUT_END,  /* nobody is at the other end any more */
 };
 enum terminal_input terminal_read(struct terminal *terminal, struct key *key_r);
-void terminal_drop_input(void); /* what was typed ahead */
 
 void terminal_resize(void);
 void terminal_redraw(void); /* everything anew, at the next drawing */

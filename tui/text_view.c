@@ -26,7 +26,8 @@ size_t text_view_break(const char *line, size_t length, int width)
 	return at ? at : clean_next(line, length, &atom);
 }
 
-/* Calls of draw_lines(): lines before `top` are counted only. Returns how many there are. */
+/* Draws the lines from `top` on, as many as there is room for; without a canvas none. Returns how
+ * many there are. */
 static size_t draw_lines(const struct text_view *view, const struct canvas *canvas,
 			 const struct area *area, size_t top)
 {
@@ -37,12 +38,9 @@ static size_t draw_lines(const struct text_view *view, const struct canvas *canv
 		const char *stop = memchr(text, '\n', (size_t)(end - text));
 		size_t length = (size_t)((stop ? stop : end) - text);
 		size_t part = view->wrap ? text_view_break(text, length, area->width) : length;
-		if (canvas && number >= top && number - top < (size_t)area->height) {
-			BUF_AUTO struct buf line = { 0 };
-			buf_add(&line, text, part);
-			canvas_text(canvas, area->row + (int)(number - top), area->column,
-				    area->width, STYLE_PLAIN, buf_text(&line));
-		}
+		if (canvas && number >= top && number - top < (size_t)area->height)
+			canvas_bytes(canvas, area->row + (int)(number - top), area->column,
+				     area->width, STYLE_PLAIN, text, part);
 		number++;
 		text += part;
 		if (part == length && stop)
@@ -71,6 +69,12 @@ void text_view_draw(struct text_view *view, const struct canvas *canvas, const s
 		view->top = last;
 	view->height = height;
 	draw_lines(view, canvas, area, view->top);
+}
+
+int text_view_lines(const struct text_view *view, int width)
+{
+	const struct area area = { .width = width };
+	return (int)draw_lines(view, NULL, &area, 0);
 }
 
 void text_view_done(struct text_view *view)

@@ -15,6 +15,7 @@ struct text_view {
 void text_view_move(struct text_view *view, long by);
 /* Draws it; scrolls back what was scrolled too far. */
 void text_view_draw(struct text_view *view, const struct canvas *canvas, const struct area *area);
+int text_view_lines(const struct text_view *view, int width); /* that it takes */
 void text_view_done(struct text_view *view);
 
 /* The length of the beginning of a line that fits the width, broken at a blank where there is one;

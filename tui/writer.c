@@ -83,6 +83,11 @@ void writer_int(struct writer *writer, const char *name, int64_t number)
 	buf_addf(writer->out, "%" PRId64, number);
 }
 
+void writer_age(struct writer *writer, const char *name, usec_t age)
+{
+	writer_int(writer, name, age > 0 ? age / USEC_SEC : 0);
+}
+
 void writer_bool(struct writer *writer, const char *name, bool value)
 {
 	add_name(writer, name, "");

@@ -21,6 +21,8 @@ void writer_close(struct writer *writer, char bracket);
 void writer_text(struct writer *writer, const char *name, const char *text); /* NULL: null */
 void writer_bytes(struct writer *writer, const char *name, const char *bytes, size_t length);
 void writer_int(struct writer *writer, const char *name, int64_t number);
+void writer_age(struct writer *writer, const char *name,
+		usec_t age); /* in seconds, never below 0 */
 void writer_bool(struct writer *writer, const char *name, bool value);
 void writer_time(struct writer *writer, const char *name, usec_t wall); /* USEC_NEVER: null */
 

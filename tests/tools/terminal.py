@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import shutil
+import signal as signals
 import subprocess
 import tempfile
 from pathlib import Path
@@ -142,9 +143,13 @@ class Terminal:
 
     def status(self, timeout: float = 10) -> int:
         """Waits for the program's end; its exit status, or 128 + the signal."""
-        waiting.until(lambda: self._ask("#{pane_dead}") == "1", timeout, "the program to end")
-        signal = self._ask("#{pane_dead_signal}")
-        return 128 + int(signal) if signal else int(self._ask("#{pane_dead_status}") or 0)
+        def look() -> str:
+            # tmux 3.3a now and then misses the end of a child, and looks when it is told again
+            os.kill(int(self._ask("#{pid}")), signals.SIGCHLD)
+            seen = self._ask("#{pane_dead_status}:#{pane_dead_signal}")
+            return "" if seen == ":" else seen
+        status, signal = waiting.until(look, timeout, "the program to end").split(":")
+        return 128 + int(signal) if signal else int(status)
 
     def record(self) -> None:
         """From now on everything the program writes goes to `raw` as well."""
