@@ -69,7 +69,7 @@ static void draw_first(const struct frame *frame, const struct canvas *canvas)
 		if (!width || column + 2 + width > end)
 			continue;
 		column += 2;
-		column += canvas_text(canvas, 0, column, width, i ? style : style, parts[i]);
+		column += canvas_text(canvas, 0, column, width, style, parts[i]);
 	}
 }
 
