@@ -106,5 +106,5 @@ int main(void)
 		cmocka_unit_test(levels_are_kept),
 		cmocka_unit_test(repeats_are_counted),
 	};
-	return cmocka_run_group_tests_name("common/log", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

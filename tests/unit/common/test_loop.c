@@ -102,5 +102,5 @@ int main(void)
 		cmocka_unit_test(a_descriptor_is_watched_as_wanted),
 		cmocka_unit_test(a_signal_is_an_event),
 	};
-	return cmocka_run_group_tests_name("common/loop", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }

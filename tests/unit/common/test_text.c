@@ -111,5 +111,5 @@ int main(void)
 		cmocka_unit_test(mem_copies),
 		cmocka_unit_test(state_and_mode_names_go_both_ways),
 	};
-	return cmocka_run_group_tests_name("common/text", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

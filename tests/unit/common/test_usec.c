@@ -93,5 +93,5 @@ int main(void)
 		cmocka_unit_test(durations_print_as_they_read),
 		cmocka_unit_test(times_print_in_utc),
 	};
-	return cmocka_run_group_tests_name("common/usec", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("usec", tests, NULL, NULL);
 }

@@ -143,5 +143,5 @@ int main(void)
 		cmocka_unit_test(cut),
 		cmocka_unit_test(never_wider_than_the_room),
 	};
-	return cmocka_run_group_tests_name("tui/clean", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("clean", tests, NULL, NULL);
 }

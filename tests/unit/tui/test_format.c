@@ -100,5 +100,5 @@ int main(void)
 		cmocka_unit_test(times),
 		cmocka_unit_test(counts_and_sizes),
 	};
-	return cmocka_run_group_tests_name("tui/format", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("format", tests, NULL, NULL);
 }

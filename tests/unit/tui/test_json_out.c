@@ -123,5 +123,5 @@ int main(void)
 		cmocka_unit_test(objects_and_arrays),
 		cmocka_unit_test(bytes_that_are_no_text),
 	};
-	return cmocka_run_group_tests_name("tui/json_out", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("json_out", tests, NULL, NULL);
 }

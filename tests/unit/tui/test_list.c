@@ -184,5 +184,5 @@ int main(void)
 		cmocka_unit_test(names_of_lists),
 		cmocka_unit_test(places_in_a_topic),
 	};
-	return cmocka_run_group_tests_name("tui/list", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("list", tests, NULL, NULL);
 }

@@ -267,5 +267,5 @@ int main(void)
 		cmocka_unit_test(an_operation_is_unique),
 		cmocka_unit_test(lines_break_at_blanks),
 	};
-	return cmocka_run_group_tests_name("tui/words", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("words", tests, NULL, NULL);
 }
