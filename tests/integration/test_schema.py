@@ -199,7 +199,7 @@ def test_errors_name_the_database_and_the_remedy(postgres: Postgres, migrate: Mi
 
 
 def test_wrong_usage():
-    for words in ([], ["nonsense"], ["--nonsense"], ["migrate", "more"],
+    for words in (["nonsense"], ["--nonsense"], ["migrate", "more"],
                   ["migrate", "--print", "--status"]):
         done = programs.run("counterfoil", *words)
         assert (done.returncode, done.stdout) == (2, ""), words
