@@ -65,6 +65,7 @@ class Program:
         self.process: subprocess.Popen[bytes] | None = None
         self.frozen = False
         self._started_at = 0      # where the log of the present run begins
+        self._crash = ""
         self._allowed: list[str] = []
         self.configure(config)
 
@@ -82,13 +83,30 @@ class Program:
         environment = {"ASAN_OPTIONS": "detect_leaks=1:exitcode=99",
                        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
                        **os.environ, **self.environment}
+        build = build_directory()
+        if self._crash:
+            build /= "crash"
+            environment["COUNTERFOIL_CRASH"] = self._crash
         with open(self.log_path, "ab") as log:
             self.process = children.spawn(
-                [str(build_directory() / self.program), "--config", str(self.config)],
+                [str(build / self.program), "--config", str(self.config)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         if ready:
             self.wait_for("ready", timeout)
         return self
+
+    def crash_at(self, point: str) -> None:
+        """From its next start on it is the build that kills itself at this point (include/crash.h),
+        "claim.sent" or, at the third passing, "claim.sent:3"; "": the usual one again."""
+        self._crash = point
+
+    def wait_crash(self, timeout: float = 30) -> None:
+        """Waits until it has killed itself there."""
+        status = self.wait(timeout)
+        said = f"crash point {self._crash.partition(':')[0]}"
+        if status != -signal.SIGKILL or all(line.text != said for line in self.log()):
+            raise Unexpected(f"{self.name} ended with status {status} and not at {self._crash}\n"
+                             f"{self.tail()}")
 
     @property
     def running(self) -> bool:

@@ -1,0 +1,270 @@
+"""Each crash point (include/crash.h): a program kills itself there, and what it leaves and what
+comes of it is what was promised. CASES is the table; the ways to a point, and what must hold on each
+of them whatever the point is, stand in tests/tools/crash.py.
+
+The cases play side by side, for nearly all of their time is waiting, for leases and groups; each
+has a database, a provider and a group of its own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+pytest.register_assert_rewrite("tests.tools.crash")   # before it is imported
+
+from tests.tools import programs, waiting
+from tests.tools.broker import Broker
+from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOPIC, Case,
+                               Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, Perform,
+                               PerformBesideAnother, PerformHeld, PerformPaused, PerformProbed,
+                               PerformRefused, PerformRetried, PerformSlowly, PerformThenStop,
+                               Publish, PublishBesideAnother, PublishCut, PublishThenStop, Scene,
+                               TakeOver, TakeOverLate)
+from tests.tools.postgres import Postgres
+from tests.tools.world import World
+
+ROOT = Path(__file__).resolve().parents[2]
+SIDE_BY_SIDE = 12
+PROGRAMS = ("counterfoil-relay", "counterfoil-ledger")
+
+SOME = range(1, ORDERS + 1)           # one at least
+FEWER = range(ORDERS)                 # not all
+OWNED = {"ownership": "left behind"}      # the next one waits for its end
+UNTOUCHED = {"pending": ORDERS, "requests": 0}
+CLAIMED = {"in_flight": ORDERS, "requests": 0}
+CALLED = {"in_flight": ORDERS, "charges": SOME}
+ONCE = {"requests": ORDERS}           # each key
+ANNOUNCED = {"warned": True}          # duplicates, by the next owner
+
+CASES = [
+    # --- the relay: lease, row, delete -----------------------------------------------------------
+    Case(Publish, "lease_acquire.send", {"ownership": "not taken", "outbox": ORDERS, "published": 0},
+         {"warned": False}),
+    Case(Publish, "lease_acquire.sent", {**OWNED, "outbox": ORDERS, "published": 0}, ANNOUNCED),
+    Case(Publish, "lease_acquire.answered", {**OWNED, "outbox": ORDERS, "published": 0}, ANNOUNCED),
+    Case(Publish, "row.produce:3", {**OWNED, "outbox": ORDERS, "published": range(3)}, ANNOUNCED),
+    Case(Publish, "row.produced:3", {**OWNED, "outbox": ORDERS, "published": range(4)}, ANNOUNCED),
+    Case(Publish, "row.delivered", {**OWNED, "outbox": ORDERS, "published": SOME}, ANNOUNCED),
+    Case(Publish, "delete.send", {**OWNED, "outbox": ORDERS, "published": SOME}, ANNOUNCED),
+    # the server does not come to it when it cannot tell the dead one what a poll has found
+    Case(Publish, "delete.sent", {**OWNED, "published": SOME}, ANNOUNCED),
+    Case(Publish, "delete.answered", {**OWNED, "outbox": FEWER, "published": SOME}, ANNOUNCED),
+    Case(Publish, "lease_renew.send", OWNED, ANNOUNCED),
+    Case(Publish, "lease_renew.sent", OWNED, ANNOUNCED),
+    Case(Publish, "lease_renew.answered", OWNED, ANNOUNCED),
+    Case(PublishCut, "producer.drop", OWNED, ANNOUNCED),
+    Case(PublishCut, "producer.remade", OWNED, ANNOUNCED),
+    Case(PublishThenStop, "lease_release.send", {**OWNED, "published": ORDERS}, ANNOUNCED),
+    Case(PublishThenStop, "lease_release.sent", {"ownership": "given back"}, {"warned": False}),
+    Case(PublishThenStop, "lease_release.answered", {"ownership": "given back"}, {"warned": False}),
+    Case(PublishBesideAnother, "row.delivered", {"published": SOME}, ANNOUNCED),
+    Case(PublishBesideAnother, "delete.sent", {"published": SOME}, ANNOUNCED),
+    Case(PublishBesideAnother, "lease_renew.sent:5", {}, ANNOUNCED),
+
+    # --- the ledger: positions, intake, offsets ---------------------------------------------------
+    Case(Consume, "positions_add.send", {"positions": 0, "effects": 0}),
+    Case(Consume, "positions_add.sent", {"positions": 0, "effects": 0}),
+    Case(Consume, "positions_add.answered", {"positions": 0, "effects": 0}),
+    Case(ConsumeNewPartition, "positions_add.send", {"positions": PARTITIONS - 1}),
+    Case(ConsumeNewPartition, "positions_add.sent", {"positions": PARTITIONS}),
+    Case(ConsumeNewPartition, "positions_add.answered", {"positions": PARTITIONS}),
+    Case(Consume, "positions_begin.send", {"positions": 0, "taken": 0}),
+    # nor to the end of a transaction whose beginning it cannot answer
+    Case(Consume, "positions_begin.sent", {"positions": {0, PARTITIONS}, "taken": 0}),
+    Case(Consume, "positions_begin.answered", {"positions": PARTITIONS, "taken": 0}),
+    Case(Consume, "intake_begin.send", {"taken": 0, "effects": 0}),
+    Case(Consume, "intake_commit.send", {"taken": 0, "effects": 0}),
+    Case(Consume, "intake_commit.sent", {"taken": range(1, ORDERS + POISON + 1), "shown": 0}),
+    Case(Consume, "intake_commit.answered", {"taken": range(1, ORDERS + POISON + 1), "shown": 0}),
+    Case(Consume, "offset_commit.send", {"taken": range(1, ORDERS + POISON + 1), "shown": 0}),
+    Case(Consume, "offset_commit.sent", {"taken": range(1, ORDERS + POISON + 1)}),
+    Case(Consume, "offset_commit.answered", {"shown": range(1, ORDERS + POISON + 1)}),
+    Case(ConsumeBesideAnother, "intake_commit.send"),
+    Case(ConsumeBesideAnother, "intake_commit.sent"),
+
+    # --- the ledger: lease, claim, transfer, result -----------------------------------------------
+    Case(Perform, "instance_new.send", {"ownership": "not taken", **UNTOUCHED}, ONCE),
+    Case(Perform, "instance_new.sent", {**OWNED, **UNTOUCHED}, ONCE),
+    Case(Perform, "instance_new.answered", {**OWNED, **UNTOUCHED}, ONCE),
+    Case(PerformSlowly, "instance_renew.send:2", {**OWNED, "in_flight": ORDERS}),
+    Case(PerformSlowly, "instance_renew.sent:2", {**OWNED, "in_flight": ORDERS}),
+    Case(PerformSlowly, "instance_renew.answered:2", {**OWNED, "in_flight": ORDERS}),
+    Case(PerformThenStop, "instance_release.send", OWNED, ONCE),
+    Case(PerformThenStop, "instance_release.sent", {"ownership": "given back"}, ONCE),
+    Case(PerformThenStop, "instance_release.answered", {"ownership": "given back"}, ONCE),
+    Case(Perform, "claim.send", UNTOUCHED, {**ONCE, "taken_over": 0}),
+    Case(Perform, "claim.sent", CLAIMED, {**ONCE, "taken_over": ORDERS}),
+    Case(Perform, "claim.answered", CLAIMED, {**ONCE, "taken_over": ORDERS}),
+    Case(Perform, "transfer.send", CLAIMED, ONCE),
+    Case(Perform, "transfer.send:3", {"in_flight": ORDERS, "requests": range(3)}),
+    Case(Perform, "transfer.answering", CALLED, {"taken_over": ORDERS}),
+    Case(Perform, "transfer.answered", CALLED, {"taken_over": ORDERS}),
+    Case(Perform, "result.queued", CALLED, {"taken_over": ORDERS}),
+    Case(Perform, "result.send", CALLED, {"taken_over": ORDERS}),
+    Case(Perform, "result.sent", {"completed": SOME}, {"taken_over": FEWER}),
+    Case(Perform, "result.answered", {"completed": SOME}, {"taken_over": FEWER}),
+    Case(PerformRefused, "result.send", {"in_flight": ORDERS, "outbox": 0}),
+    Case(PerformRefused, "result.sent", {"dead": SOME, "outbox": SOME}),
+    Case(PerformRefused, "result.answered", {"dead": SOME, "outbox": SOME}),
+    Case(PerformRetried, "result.send", {"in_flight": ORDERS}),
+    Case(PerformRetried, "result.sent", {"retry_wait": SOME}),
+    Case(PerformRetried, "result.answered", {"retry_wait": SOME}),
+    Case(PerformBesideAnother, "claim.answered"),
+    Case(PerformBesideAnother, "transfer.answering"),
+    Case(PerformBesideAnother, "result.sent"),
+
+    # --- the ledger: take-over, expiry ------------------------------------------------------------
+    Case(TakeOver, "sweep.send", {"in_flight": ORDERS}, {**ONCE, "taken_over": ORDERS}),
+    Case(TakeOver, "sweep.sent", {"retry_wait": ORDERS}, {**ONCE, "taken_over": ORDERS}),
+    Case(TakeOver, "sweep.answered", {"retry_wait": ORDERS}, {**ONCE, "taken_over": ORDERS}),
+    Case(TakeOverLate, "sweep.send", {"in_flight": ORDERS}, {"taken_over": ORDERS}),
+    Case(TakeOverLate, "sweep.sent", {"uncertain": ORDERS}, {"taken_over": ORDERS}),
+    Case(TakeOverLate, "sweep.answered", {"uncertain": ORDERS}, {"taken_over": ORDERS}),
+    Case(Expire, "sweep.send", {**UNTOUCHED, "outbox": 0}, {"requests": 0}),
+    Case(Expire, "sweep.sent", {"dead": ORDERS, "outbox": ORDERS}, {"requests": 0}),
+    Case(Expire, "sweep.answered", {"dead": ORDERS, "outbox": ORDERS}, {"requests": 0}),
+
+    # --- the ledger: targets ----------------------------------------------------------------------
+    Case(PerformHeld, "target_decide.send", {"held": False, "in_flight": ORDERS}),
+    Case(PerformHeld, "target_decide.sent", {"held": True, "in_flight": ORDERS}),
+    Case(PerformHeld, "target_decide.answered", {"held": True}),
+    Case(PerformProbed, "target_probe.send", {"probe": "due", **UNTOUCHED}, ONCE),
+    Case(PerformProbed, "target_probe.sent", {"probe": "taken", **UNTOUCHED}, ONCE),
+    Case(PerformProbed, "target_probe.answered", {"probe": "taken", **UNTOUCHED}, ONCE),
+    Case(PerformProbed, "target_decide.send", {"held": True, "charges": 1}),
+    Case(PerformProbed, "target_decide.sent", {"held": False, "charges": 1}),
+    Case(PerformProbed, "target_decide.answered", {"held": False}),
+    Case(PerformPaused, "target_pause.send", {"paused": False, "in_flight": ORDERS}),
+    Case(PerformPaused, "target_pause.sent", {"paused": True, "in_flight": ORDERS}),
+    Case(PerformPaused, "target_pause.answered", {"paused": True}),
+]
+
+
+# --- the stage ------------------------------------------------------------------------------------
+
+class Stage:
+    """What the cases have in common, and where they play."""
+
+    def __init__(self, directory: Path, postgres: Postgres, broker: Broker) -> None:
+        self.directory = directory
+        self.postgres = postgres
+        self.broker = broker
+        self.worlds: dict[Case, World] = {}
+        self._numbers = itertools.count(1)
+
+    def world(self, name: str, database: str, scene: type[Scene] = Scene) -> World:
+        (self.directory / name).mkdir()
+        lease = f"{1000 * scene.lease:g}ms"
+        settings = {"relay": {"lease": lease}, "log": {"level": "debug"},
+                    "ledger": {"lease": lease, "group": f"{TOPIC}-{name}"},
+                    "kafka": {"properties": [("bootstrap.servers", self.broker.bootstrap),
+                                             *scene.kafka]}}
+        return World(self.directory / name, self.postgres, database, self.broker,
+                     scene.topic or name, target=scene.target, provider=scene.provider,
+                     settings=settings)
+
+    def prepare(self, template: str) -> None:
+        """Makes the databases that ledgers begin with."""
+        self.broker.create_topic(TOPIC, PARTITIONS)
+        with self._made(PUBLISHED, template) as world:
+            world.place(world.orders(ORDERS))
+            world.relay().start()
+            waiting.until(lambda: world.outbox() == 0, 20, "the orders to be published")
+            self.broker.produce(TOPIC, b"no JSON", headers=[("ce_type", b"order.placed")])
+            self.broker.flush()
+        with self._made(TAKEN, PUBLISHED) as world:
+            world.query("INSERT INTO counterfoil.target_state (target, held, held_by) "
+                        "VALUES ('payments', true, 'a person')")
+            world.ledger().start()
+            waiting.until(lambda: world.unread() == 0, 20, "the orders to be taken in")
+            assert world.states() == {"pending": ORDERS}
+
+    @contextmanager
+    def _made(self, database: str, template: str) -> Iterator[World]:
+        self.postgres.create_database(database, template)
+        world = self.world(database, database)
+        try:
+            yield world
+            for program in world.programs:
+                program.stop()
+        finally:
+            world.close()
+
+    def play(self, case: Case) -> None:
+        scene = case.scene
+        name = f"crash_{next(self._numbers)}"
+        if not scene.topic:
+            self.broker.create_topic(name, PARTITIONS)
+        self.postgres.create_database(name, scene.database)
+        world = self.worlds[case] = self.world(name, name, scene)
+        try:
+            scene(case, world).play()
+        finally:
+            world.close()
+            self.postgres.drop_database(name)
+        assert not world.complaints(), "\n".join(["in the logs:", *world.complaints()])
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, template: str,
+          shared_broker: Broker) -> Stage:
+    made = Stage(tmp_path_factory.mktemp("crash"), postgres, shared_broker)
+    made.prepare(template)
+    return made
+
+
+@pytest.fixture(scope="module")
+def played(stage: Stage, request: pytest.FixtureRequest) -> Iterator[dict[Case, "Future[None]"]]:
+    """The cases that were chosen, all begun."""
+    chosen = [item.callspec.params["case"] for item in request.session.items
+              if getattr(item, "originalname", "") == test_a_crash_ends_as_promised.__name__]
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        yield {case: pool.submit(stage.play, case) for case in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_crash_ends_as_promised(stage: Stage, played: dict[Case, "Future[None]"], case: Case,
+                                  request: pytest.FixtureRequest):
+    """L51, R56: it dies there, leaves what it should, and all ends well."""
+    try:
+        played[case].result()
+    finally:
+        request.node.worlds = [stage.worlds[case]] if case in stage.worlds else []
+
+
+# --- the points -----------------------------------------------------------------------------------
+
+def points(part: str) -> list[str]:
+    """Those in the sources of that program."""
+    return [name for source in sorted((ROOT / part).glob("*.c"))
+            for name in re.findall(r'crash_point\("([^"]*)"\)', source.read_text())]
+
+
+def named(part: str) -> set[str]:
+    """Those of the table."""
+    return {case.name for case in CASES if case.scene.program == part}
+
+
+@pytest.mark.parametrize("part", ["relay", "ledger"])
+def test_the_table_has_every_point(part: str):
+    """And every point is at one place."""
+    found = points(part)
+    assert sorted(found) == sorted(named(part))
+
+
+def test_only_the_test_build_has_them():
+    """Neither a name nor the function is in what is installed; all of them are in the other."""
+    build = programs.build_directory()
+    for program, part in zip(PROGRAMS, ("relay", "ledger")):
+        usual, test = (path.read_bytes() for path in (build / program, build / "crash" / program))
+        for word in {"COUNTERFOIL_CRASH", "crash_passed", *points(part)}:
+            assert word.encode() not in usual, f"{program} has {word}"
+            assert word.encode() in test, f"the test build of {program} lacks {word}"
