@@ -6,6 +6,10 @@
 #define LEDGER_SQL_INTAKE_H
 
 #define SYNC_COMMIT "(SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
+/* The positions are locked from here to the COMMIT: a process that stops in between, or whose
+ * network does, must not hold up those that take over its partitions. */
+#define SHORT_IDLE                                                                                 \
+	"(SELECT set_config('idle_in_transaction_session_timeout', '5s', true)) IS NOT NULL"
 
 /* --- positions --- */
 
@@ -52,7 +56,8 @@ static const char SQL_RECORD[] =
 	"   JOIN p USING (topic, partition) WHERE i.next_offset = p.expected"
 	"   ORDER BY i.topic, i.partition FOR UPDATE OF i),"
 	" ok AS MATERIALIZED ("
-	"   SELECT count(*) = cardinality($1) AS ok FROM held WHERE " SYNC_COMMIT "),"
+	"   SELECT count(*) = cardinality($1) AS ok FROM held WHERE " SYNC_COMMIT
+	"   AND " SHORT_IDLE "),"
 	" moved AS ("
 	"   UPDATE counterfoil.intake_position i SET next_offset = p.next FROM p"
 	"   WHERE i.topic = p.topic AND i.partition = p.partition AND (SELECT ok FROM ok)),"

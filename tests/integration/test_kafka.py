@@ -22,6 +22,8 @@ from tests.tools.outbox import Outbox
 from tests.tools.programs import Program
 from tests.tools.world import World
 
+from .intake import Sender
+
 MakeWorld = Callable[..., World]
 ORDER = b'{"order_id":%d,"customer_id":"c","total_cents":100}'
 ORDER_PLACED = ("ce_type", b"order.placed")
@@ -138,8 +140,9 @@ def test_a_broker_that_hangs(mortal: Kafka, make_world: MakeWorld):
         mortal.freeze()
         outbox.write(2000, keys=40)
         waiting.holds(lambda: relay.running and world.query(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state <> 'idle' "
-            "AND now() - xact_start > '500ms'", (relay.name,)) == [(0,)], 2.5, "it waits idle")
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s "
+            "AND state LIKE 'idle in transaction%%' AND now() - xact_start > '500ms'",
+            (relay.name,)) == [(0,)], 2.5, "it waits, without a transaction")
         mortal.thaw()
         outbox.wait_empty()
     outbox.judge(copies=False)
@@ -380,6 +383,11 @@ class Offsets:
             self.last = now
             self.looks += 1
 
+    def wait_shown(self) -> None:
+        """Until all that stands in the topic is committed."""
+        waiting.until(lambda: self.last == [high for _, high in self.kafka.bounds(self.topic)], 20,
+                      "the last offsets to be committed")
+
     def __enter__(self) -> "Offsets":
         self._thread.start()
         return self
@@ -418,12 +426,44 @@ def test_ledgers_that_join_and_leave_under_load(kafka: Kafka, make_world: MakeWo
             second.thaw()
             progress(lambda: len(world.provider.charges()), 100)
         world.wait_drained()
-        waiting.until(lambda: sum(offsets.last) == kafka.count(world.topic), 10,
-                      "the last offsets to be shown")
+        offsets.wait_shown()
     assert offsets.looks > 20 and offsets.went_back == []
     outbox.judge()
     assert_each_charged_once(world)
     assert second.running
+    world.run_twice()
+
+
+def test_a_ledger_that_hangs_in_its_transaction(kafka: Kafka, make_world: MakeWorld):
+    """L49: thrown out of the group between its first statement and its commit: the locks that it
+    holds on its positions are given back within seconds, whether it wakes or not; the other goes on
+    where it was, and no offset that was committed goes back."""
+    world = make_world(kafka)
+    hangs, other = world.ledger().start(), world.ledger()
+    sender = Sender(world)
+    for partition in range(4):
+        sender.order(partition, partition=partition)
+    sender.drain()
+    with Offsets(kafka, f"{world.topic}-ledger", world.topic) as offsets:
+        with closing(world.connect()) as session:
+            session.cursor().execute("LOCK TABLE counterfoil.unmatched IN EXCLUSIVE MODE")
+            sender.send(b"{}", "nobody.asked")
+            sender.order(4)
+            sender.flush()
+            waiting.until(lambda: world.value(
+                "SELECT count(*) = 1 FROM pg_locks WHERE NOT granted AND relation = "
+                "'counterfoil.unmatched'::regclass"), 20, "its transaction to be under way")
+            hangs.freeze()
+        other.start()
+        sender.order(5)
+        sender.flush()
+        waiting.until(lambda: world.state("order:5:charge") == "completed", 40, "the other to go on")
+        hangs.thaw()
+        hangs.wait_for("database away", part="intake")
+        sender.drain()
+        offsets.wait_shown()
+    assert offsets.went_back == []
+    assert world.provider.charges_by_key() == {f"order:{n}:charge": 1 for n in range(6)}
     world.run_twice()
 
 
