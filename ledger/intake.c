@@ -605,6 +605,11 @@ bool intake_joined(const struct intake *intake)
 	return intake->joined;
 }
 
+size_t intake_unbegun(const struct intake *intake)
+{
+	return intake->positions.count - positions_known(&intake->positions);
+}
+
 static void measure_lag(const struct intake *intake, const struct position *position)
 {
 	const struct partition partition = { .topic = position->topic,

@@ -32,6 +32,8 @@ void intake_free(struct intake *intake);
 
 /* The group has told us what is ours, be it nothing. */
 bool intake_joined(const struct intake *intake);
+/* Partitions of ours that are not read, since nobody knows from where: see ledger.start. */
+size_t intake_unbegun(const struct intake *intake);
 void intake_measure(const struct intake *intake); /* into the meter */
 
 #endif

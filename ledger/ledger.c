@@ -319,6 +319,9 @@ static void on_check(void *arg, struct health_report *report)
 	health_say(report, "lease", lease, lease ? "held" : "not held");
 	health_say(report, "assignment", assignment,
 		   assignment ? "member of the group" : "the group has assigned nothing");
+	size_t unbegun = ledger->intake ? intake_unbegun(ledger->intake) : 0;
+	health_say(report, "positions", unbegun == 0,
+		   unbegun ? "%zu partitions have none yet: see ledger.start" : "known", unbegun);
 	health_say(report, "running", !stopping, stopping ? "stopping" : "yes");
 	check_progress(ledger, report);
 	check_outbox(ledger, report);

@@ -169,7 +169,7 @@ def test_a_ledger_and_what_it_counts(world: World):
     """Every event, attempt and step is counted where it belongs."""
     relay, ledger = started(world.relay()), started(world.ledger())
     assert [check["check"] for check in json.loads(health.get(ledger, "/readyz")[1])["checks"]] == [
-        "database", "schema", "lease", "assignment", "running", "progress", "outbox"]
+        "database", "schema", "lease", "assignment", "positions", "running", "progress", "outbox"]
     world.place(world.orders(20))
     world.emit(b'{"order_id": 1, "total_cents": 7, "customer_id": "other"}')    # a conflict
     world.emit(b'{}')                                                          # poison
@@ -200,6 +200,16 @@ def test_a_ledger_and_what_it_counts(world: World):
     waiting.until(lambda: health.metrics(ledger).value("effect_keys", state="dead") == 1, 10,
                   "the dead key to be counted")
     assert health.metrics(relay).value("outbox_published_total", topic=f"{world.topic}.dlq") == 3
+
+
+def test_a_ledger_that_was_not_told_where_to_begin(make_world: Callable[..., World]):
+    """It runs, and takes in nothing: that is not ready."""
+    world = make_world(settings={"ledger": {"start": None}})
+    ledger = world.ledger()
+    ledger.allow_errors("topic not begun")
+    ledger.start(ready=False)
+    ledger.wait_for("topic not begun")
+    health.wait_failed(ledger, "positions")
 
 
 def test_a_ledger_without_its_database(make_quick: Callable[..., World], postgres: Postgres):
