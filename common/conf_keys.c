@@ -347,7 +347,8 @@ static const struct conf_key effect_keys[] = {
 	KEY(conf_effect, target, CONF_TEXT, NULL, "name of one of targets", REQUIRED),
 	KEY(conf_effect, mode, CONF_WORD, "idempotent",
 	    "idempotent: resent with the same key inside the profile's window; at_most_once: never "
-	    "resent once it may have left; natural: PUT or DELETE of a fixed URL",
+	    "resent once it may have left; natural: PUT or DELETE of a fixed URL (this version "
+	    "serves idempotent)",
 	    .words = effect_modes),
 	KEY(conf_effect, key, CONF_TEXT, NULL,
 	    "template of the idempotency key, made from what is the same whenever the same "
