@@ -132,6 +132,27 @@ def test_a_stopped_ledger_is_late(settle: Settle, fault: dict[str, Any],
     assert charges_of(world, 1) == 1 and same_bytes(requests_of(world, 1))
     assert len(stopped.said("lease lost")) == 1
     waiting.until(lambda: len(stopped.said("lease taken")) == 2, 10, "a new lease")
+    world.run_copies()
+
+
+def test_a_late_answer_that_it_happened_ends_uncertainty(settle: Settle):
+    """L6: no other attempt is allowed, so the take-over had to leave the key uncertain. The stopped
+    ledger's answer says what nobody else knows."""
+    world = settle(effect={"retry": {"strategy": "none"}})
+    world.provider.fault("pass", times=1, delay_answer=0.5)
+    announce(world, [1])
+    called(world, [1])
+    stopped = owner_of(world, 1)
+    stopped.freeze()
+    assert wait_state(world, 1, "uncertain").unknown_sends == 1
+    stopped.thaw()
+    key = wait_state(world, 1, "completed")
+    assert (key.unknown_sends, key.attempts, key.http_status) == (0, 1, 200)
+    assert [(a.outcome, a.late) for a in attempts_of(world, 1)] == [
+        ("lost", False), ("applied", True)]
+    assert key.provider_id == world.provider.charges()[0].id
+    assert len(requests_of(world, 1)) == charges_of(world, 1) == 1
+    world.run_copies()
 
 
 def test_a_late_answer_does_not_end_the_call_of_another(settle: Settle):
@@ -220,6 +241,7 @@ def test_a_database_that_only_reads_performs_nothing(settle: Settle):
             cursor.execute("SELECT pg_reload_conf()")
     wait_finished(world, orders)
     assert_once(world, orders)
+    world.run_copies()
 
 
 # --- a database that goes away --------------------------------------------------------------------
@@ -230,9 +252,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, templat
     with tools.opened(
             tmp_path_factory.mktemp("ownership"), postgres, template, shared_broker,
             "ownership_bench",
-            effects=[effect("call", "patient"), effect("load", "patient")],
-            targets=[{"name": "patient", "timeout": "3s", "connect_timeout": "100ms",
-                      "concurrency": 20}],
+            effects=[effect("order.placed", "patient", name="charge"), effect("brisk", "brisk")],
+            targets=[{"name": "patient", "timeout": "20s", "concurrency": 20},
+                     {"name": "brisk", "connect_timeout": "100ms"}],
             settings={"relay": {"lease": "1s"}, "ledger": {"lease": f"{LEASE:g}s",
                                                            "result_wait": "100ms"}}) as bench:
         bench.world.ledgers[0].allow_errors("not this one", "recorded without")
@@ -243,6 +265,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, templat
 def bench(opened: Bench, request: pytest.FixtureRequest) -> Iterator[Bench]:
     request.node.worlds = [opened.world]
     yield opened
+    opened.world.provider.thaw()
     opened.world.provider.clear()
 
 
@@ -261,12 +284,12 @@ def assert_once(world: World, orders: list[int], repeated: bool = False) -> None
     assert world.query(INCONSISTENT) == []
 
 
-def call(bench: Bench, count: int, seconds: float) -> list[int]:
-    """Orders whose calls are in progress, for so long."""
-    orders = bench.orders(count)
-    bench.world.provider.fault("pass", delay=seconds, times=count, path="/v1/call")
-    announce(bench.world, orders, "call")
-    called(bench.world, orders)
+def call(bench: Bench, count: int, event_type: str = "order.placed") -> list[int]:
+    """Orders whose calls are in progress: the provider answers them once it is thawed."""
+    world, orders = bench.world, bench.orders(count)
+    world.provider.freeze()
+    announce(world, orders, event_type)
+    waiting.until(lambda: world.states()["in_flight"] == count, 20, "the calls")
     return orders
 
 
@@ -279,32 +302,36 @@ def down(postgres: Postgres) -> Iterator[None]:
         postgres.start()
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_restart_of_the_database_costs_no_call(bench: Bench, mode: str):
+def test_a_restart_of_the_database_costs_no_call(settle: Settle):
     """The calls in progress go on, and what they come to is recorded afterwards."""
-    orders = call(bench, 20, 1)
-    bench.world.postgres.restart(mode)
-    wait_finished(bench.world, orders)
-    assert_once(bench.world, orders)
-    assert {key_of(bench.world, n).tries for n in orders} == {1}
+    bench = Bench(settle(ledgers=1, lease=60))
+    for mode in ("fast", "immediate"):
+        orders = call(bench, 20)
+        bench.world.postgres.restart(mode)
+        bench.world.provider.thaw()
+        wait_finished(bench.world, orders)
+        assert_once(bench.world, orders)
+        assert {key_of(bench.world, n).tries for n in orders} == {1}
+    bench.world.run_copies()
 
 
-def test_results_outlive_the_lease_and_nothing_is_sent_without_a_claim(bench: Bench):
+def test_results_outlive_the_lease_and_nothing_is_sent_without_a_claim(settle: Settle):
     """The database is down for longer than a lease. What the calls in progress came to is kept, and
     recorded before anybody takes their keys over; in the meantime nothing is begun."""
-    world, ledger = bench.world, bench.world.ledgers[0]
-    early, late = call(bench, 10, 0.5), bench.orders(5)
-    lost = len(ledger.said("lease lost"))
+    bench = Bench(settle(ledgers=1, lease=5))
+    world = bench.world
+    early, late = call(bench, 10), bench.orders(5)
     with down(world.postgres):
-        before = len(world.provider.requests())
-        announce(world, late, "call")
-        waiting.until(lambda: len(ledger.said("lease lost")) > lost, 10, "the end of the lease")
-        waiting.until(lambda: all(requests_of(world, n)[0].decided for n in early), 10, "answers")
-        assert len(world.provider.requests()) == before
+        announce(world, late)
+        world.provider.thaw()
+        world.ledgers[0].wait_for("lease lost")
+        assert sum(charges_of(world, n) for n in early) == 10
+        assert not any(requests_of(world, n) for n in late)
     wait_finished(world, early + late)
     assert_once(world, early + late)
     assert {tuple(outcomes_of(world, n)) for n in early + late} == {("applied",)}
     assert not any(attempt.late for n in early for attempt in attempts_of(world, n))
+    world.run_copies()
 
 
 def test_a_database_that_crashes_again_and_again(bench: Bench):
@@ -312,10 +339,10 @@ def test_a_database_that_crashes_again_and_again(bench: Bench):
     accounts for, and every key is charged once."""
     world = bench.world
     world.provider.configure(think=(0, 0.05))
-    orders = bench.orders(300)
+    orders = bench.orders(200)
     before = len(world.provider.charges())
-    announce(world, orders, "load")
-    for done in (40, 90, 140):
+    announce(world, orders)
+    for done in (40, 90):
         waiting.until(lambda: len(world.provider.charges()) >= before + done, 30, f"{done} charges")
         world.postgres.restart("immediate")
     wait_finished(world, orders, timeout=40)
@@ -323,7 +350,7 @@ def test_a_database_that_crashes_again_and_again(bench: Bench):
     assert_once(world, orders, repeated=True)
 
 
-# --- statements whose answer is lost ---------------------------------------------------------------
+# --- statements whose answer is lost --------------------------------------------------------------
 
 CLAIM, RESULTS = "WITH RECURSIVE t AS %", "WITH r AS %"
 
@@ -341,8 +368,8 @@ def cut_off(world: World, statement: str, event: str) -> None:
 
 @contextmanager
 def unanswered_commits(world: World) -> Iterator[Any]:
-    """Commits wait for a standby that does not exist: whoever is cut off meanwhile has committed and
-    does not hear of it. Gives a cursor whose own commits do not wait."""
+    """Commits wait for a standby that does not exist: whoever is cut off meanwhile has committed
+    and does not hear of it. Gives a cursor whose own commits do not wait."""
     with closing(psycopg2.connect(world.postgres.conninfo(world.database),
                                   options="-c synchronous_commit=local")) as connection:
         connection.autocommit = True
@@ -374,20 +401,23 @@ def test_a_claim_whose_answer_is_lost_is_taken_back(settle: Settle):
     assert_once(world, orders)
     assert {tuple(outcomes_of(world, n)) for n in orders} == {("aborted", "applied")}
     assert {key_of(world, n).attempts for n in orders} == {1}
+    world.run_copies()
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["rolled-back", "committed"])
 def test_a_result_whose_statement_is_lost_is_written_again(bench: Bench, committed: bool):
     """It is recorded once, whether the database had it already or not."""
-    world, orders = bench.world, call(bench, 10, 0.5)
+    world, orders = bench.world, call(bench, 10)
     if committed:
         with unanswered_commits(world):
+            world.provider.thaw()
             cut_off(world, RESULTS, "SyncRep")
     else:
         with closing(world.connect()) as connection:
             connection.cursor().execute(
                 "SELECT FROM counterfoil.effect_state WHERE id = %s FOR UPDATE",
                 (key_of(world, orders[5]).id,))
+            world.provider.thaw()
             cut_off(world, RESULTS, "transactionid")
     wait_finished(world, orders)
     assert_once(world, orders)
@@ -398,27 +428,23 @@ def test_a_result_whose_statement_is_lost_is_written_again(bench: Bench, committ
 
 # --- a database that will not take a result -------------------------------------------------------
 
-@contextmanager
-def refused(world: World, order: int, condition: str) -> Iterator[None]:
-    """The database takes no attempt of this key."""
+def refuse_attempts(world: World, order: int, condition: str) -> None:
+    """The database takes no attempt of this key, from now on."""
     world.postgres.psql(f"""
-        CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        CREATE OR REPLACE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
           IF NEW.effect_id = {key_of(world, order).id} AND {condition} THEN
             RAISE EXCEPTION 'not this one' USING ERRCODE = 'data_exception'; END IF;
           RETURN NEW; END $$;
-        CREATE TRIGGER refuse BEFORE INSERT ON counterfoil.attempt
+        CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON counterfoil.attempt
           FOR EACH ROW EXECUTE FUNCTION public.refuse()""", world.database)
-    try:
-        yield
-    finally:
-        world.query("DROP FUNCTION public.refuse() CASCADE")
 
 
 def test_an_answer_that_cannot_be_kept_is_recorded_without_it(bench: Bench):
     """One answer of a batch is refused: the others are recorded whole, and that one's outcome."""
-    orders = call(bench, 10, 1)
-    with refused(bench.world, orders[3], "NEW.response_body IS NOT NULL"):
-        wait_finished(bench.world, orders)
+    orders = call(bench, 10)
+    refuse_attempts(bench.world, orders[3], "NEW.response_body IS NOT NULL")
+    bench.world.provider.thaw()
+    wait_finished(bench.world, orders)
     assert_once(bench.world, orders)
     kept = [attempts_of(bench.world, n)[0].response_body is not None for n in orders]
     assert kept == [n != orders[3] for n in orders]
@@ -430,15 +456,17 @@ def test_a_result_that_cannot_be_recorded_stops_no_other(bench: Bench):
     """Nothing of one result is taken. The others are recorded; that key is taken over once it can
     be, and the provider knows it already."""
     world, ledger = bench.world, bench.world.ledgers[0]
-    orders = call(bench, 10, 1)
-    bad = orders[3]
-    with refused(world, bad, "true"):
-        wait_finished(world, [n for n in orders if n != bad])
-        ledger.wait_for("result cannot be recorded", key=key_of(world, bad).id)
-        ledger.wait_for("key cannot be moved", key=key_of(world, bad).id)
-        assert key_of(world, bad).state == "in_flight"
-        (other,) = call(bench, 1, 0)
-        wait_finished(world, [other])
+    orders = call(bench, 10, "brisk")
+    bad, other = orders[3], bench.order()
+    refuse_attempts(world, bad, "true")
+    world.provider.thaw()
+    wait_finished(world, [n for n in orders if n != bad])
+    ledger.wait_for("result cannot be recorded", key=key_of(world, bad).id)
+    ledger.wait_for("key cannot be moved", key=key_of(world, bad).id)
+    announce(world, [other], "brisk")
+    wait_finished(world, [other])
+    assert key_of(world, bad).state == "in_flight"
+    world.query("DROP TRIGGER refuse ON counterfoil.attempt")
     wait_state(world, bad, "completed")
     assert outcomes_of(world, bad) == ["lost", "applied"]
     assert_once(world, [n for n in orders if n != bad] + [other])
