@@ -49,24 +49,26 @@ UNIT_SOURCES = $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT_TESTS   = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT_SOURCES))
 TOOL_SOURCES = $(sort $(wildcard tests/tools/*.c))
 TOOLS        = $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SOURCES))
-C_FILES      = $(foreach part,$(PARTS),$(call sources,$(part))) $(UNIT_SOURCES) $(TOOL_SOURCES)
-H_FILES      = $(wildcard include/*.h $(foreach part,$(PARTS),$(part)/*.h) tests/unit/*/*.h tests/tools/*.h)
+BENCH_SOURCES = $(sort $(wildcard tests/bench/*.c))
+BENCH_TOOLS  = $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_SOURCES))
+C_FILES      = $(foreach part,$(PARTS),$(call sources,$(part))) $(UNIT_SOURCES) $(TOOL_SOURCES) $(BENCH_SOURCES)
+H_FILES      = $(wildcard include/*.h $(foreach part,$(PARTS),$(part)/*.h) tests/unit/*/*.h tests/tools/*.h tests/bench/*.h)
 SCREEN_PROGRAM = $(BUILD)/tests/tools/counterfoil-screens
 MIGRATIONS   = $(sort $(wildcard conf/migrations/*.sql))
 
-.PHONY: all programs tools unit-tests deps demo test unit integration screens check gates format format-check \
+.PHONY: all programs tools unit-tests deps demo bench test unit integration screens check gates format format-check \
 	lint checks valgrind coverage clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: deps
+all: deps ## build the three programs, after getting what that needs
 	@$(MAKE) --no-print-directory programs
 programs: $(PROGRAMS)
 tools: $(TOOLS) $(SCREEN_PROGRAM)
 unit-tests: $(UNIT_TESTS)
 
 help:
-	@sed -n 's/^# //p; s/^\([a-z-]*\):.*## /make \1: /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
 
 # --- build -----------------------------------------------------------------------------------------
 
@@ -126,11 +128,18 @@ $(BUILD)/tests/tools/%: tests/tools/%.c
 	$(call say,tool $<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LDLIBS)
 
+$(BUILD)/tests/bench/%: tests/bench/%.c $(call library,relay) $(call library,ledger) $(call library,common)
+	@mkdir -p $(@D)
+	$(call say,tool $<)
+	$(Q)$(CC) $(CPPFLAGS) -Irelay -Iledger $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(call library,relay) \
+		$(call library,ledger) $(call library,common) $(LDLIBS)
+
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 compile_commands.json: Makefile $(C_FILES)
 	@{ echo '['; n=; for f in $(C_FILES); do \
-		case $$f in tests/unit/*) d=$${f#tests/unit/}; i=" -I$${d%%/*} -Itests/unit";; *) i=;; esac; \
+		case $$f in tests/unit/*) d=$${f#tests/unit/}; i=" -I$${d%%/*} -Itests/unit";; \
+			tests/bench/*) i=" -Irelay -Iledger";; *) i=;; esac; \
 		printf '%s{"directory":"%s","file":"%s","command":"cc %s%s %s -c %s"}\n' \
 		"$$n" "$(CURDIR)" "$$f" "$(CPPFLAGS)" "$$i" "-std=gnu17 $(filter-out -Wlogical-op -Wduplicated-cond,$(WARN))" "$$f"; \
 		n=,; done; echo ']'; } >$@
@@ -138,57 +147,65 @@ compile_commands.json: Makefile $(C_FILES)
 # --- the demo --------------------------------------------------------------------------------------
 
 SEED ?= 42
-demo:
+demo: ## the whole way, with things killed; SEED=7 KEEP=1 KAFKA=real
 	@tests/tools/deps $(if $(KAFKA),kafka,demo)
 	@SEED=$(SEED) KAFKA=$(KAFKA) $(PYTHON) -B -m tests.demo
 
+# --- benches ---------------------------------------------------------------------------------------
+
+# ONLY=relay|ledger; BENCH_SCALE=0.02 for a quick look; BENCH_ROUNDS=3. Writes $(BUILD)/bench.tsv.
+bench: ## measure; ONLY=relay or ONLY=ledger
+	@tests/tools/deps demo
+	@$(MAKE) --no-print-directory programs tools $(BENCH_TOOLS)
+	@BUILD=$(BUILD) ONLY=$(ONLY) $(PYTHON) -B -m tests.bench
+
 # --- tests -----------------------------------------------------------------------------------------
 
-test:
+test: ## unit tests, integration, screens
 	@tests/tools/deps test
 	@$(MAKE) --no-print-directory programs tools unit-tests
 	@$(MAKE) --no-print-directory CRASH=1 programs
 	@BUILD=$(BUILD) tests/run unit integration screens
 
-unit:
+unit: ## the unit tests; SAN=1 with sanitizers
 	@$(MAKE) --no-print-directory unit-tests
 	@BUILD=$(BUILD) tests/run unit
 
-integration:
+integration: ## the programs against real servers
 	@$(MAKE) --no-print-directory programs tools
 	@$(MAKE) --no-print-directory CRASH=1 programs
 	@BUILD=$(BUILD) tests/run integration
 
-screens:
+screens: ## the console through a terminal
 	@$(MAKE) --no-print-directory programs tools
 	@BUILD=$(BUILD) tests/run screens
 
 # The gates, then everything that `make test` runs, and the same under the sanitizers and valgrind.
-check:
+check: ## the gates and every test, what CI runs
 	@tests/tools/deps check
 	@$(MAKE) --no-print-directory gates
 	@$(MAKE) --no-print-directory programs tools unit-tests
 	@$(MAKE) --no-print-directory CRASH=1 programs
 	@$(MAKE) --no-print-directory SAN=1 programs tools unit-tests
 	@$(MAKE) --no-print-directory SAN=1 CRASH=1 programs
-	@BUILD=$(BUILD) tests/run unit unit-valgrind unit-san integration integration-san
+	@BUILD=$(BUILD) tests/run unit unit-valgrind unit-san integration integration-san screens
 
 gates: format-check checks lint
 
-format:
+format: ## lay out all C code
 	clang-format -i $(C_FILES) $(H_FILES)
 format-check:
-	clang-format --dry-run -Werror $(C_FILES) $(H_FILES)
+	@clang-format --dry-run -Werror $(C_FILES) $(H_FILES)
 checks:
 	@tests/checks/run
 
 LINT_FLAGS = --quiet --warnings-as-errors='*'
 lint: $(BUILD)/migrations.h compile_commands.json
-	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
+	@cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
 		--suppress=missingIncludeSystem -Iinclude -I$(BUILD) $(PARTS)
 	@printf '%s\n' $(filter-out tests/%,$(C_FILES)) | xargs -P 2 -n 4 sh -c \
 		'for f; do $(CC) $(CPPFLAGS) -std=gnu17 -O1 -w -fanalyzer -Werror -c -o /dev/null $$f || exit 255; done' _
 	@printf '%s\n' $(C_FILES) | xargs -P 2 -n 8 clang-tidy -p . $(LINT_FLAGS) 2>/dev/null
 
-clean:
+clean: ## remove build/
 	rm -rf build compile_commands.json
