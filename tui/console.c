@@ -178,7 +178,7 @@ static void on_signal(void *arg)
 		console_old(console);
 		break;
 	case SIGTSTP:
-		terminal_suspend(console->terminal);
+		terminal_suspend();
 		console_load(console);
 		console_old(console);
 		break;

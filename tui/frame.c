@@ -69,7 +69,8 @@ static void draw_first(const struct frame *frame, const struct canvas *canvas)
 		if (!width || column + 2 + width > end)
 			continue;
 		column += 2;
-		column += canvas_text(canvas, 0, column, width, style, parts[i]);
+		column += canvas_text(canvas, 0, column, width,
+				      i && !frame->production ? STYLE_PLAIN : style, parts[i]);
 	}
 }
 

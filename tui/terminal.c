@@ -149,12 +149,12 @@ bool terminal_check(struct err *err)
 			       "this machine does not know the terminal TERM=\"%.60s\": try "
 			       "TERM=xterm-256color, or install ncurses-term",
 			       term);
-	if (!capability("cup"))
-		return err_set(err,
-			       "the terminal TERM=\"%.60s\" cannot place its cursor; without a "
-			       "screen there is `counterfoil list`",
-			       term);
-	return true;
+	bool places = capability("cup") != NULL;
+	del_curterm(cur_term);
+	return places || err_set(err,
+				 "the terminal TERM=\"%.60s\" cannot place its cursor; without a "
+				 "screen there is `counterfoil list`",
+				 term);
 }
 
 static void set_modes(void)
@@ -211,13 +211,17 @@ void terminal_close(struct terminal *terminal)
 	free(terminal);
 }
 
-void terminal_suspend(struct terminal *terminal)
+void terminal_suspend(void)
 {
-	(void)terminal;
+	const struct sigaction stop = { .sa_handler = SIG_DFL };
+	struct sigaction ours;
 	say(PASTE_OFF);
 	endwin();
-	raise(SIGSTOP);
+	/* not SIGSTOP: where no shell could wake us, this one is not heard */
+	sigaction(SIGTSTP, &stop, &ours);
+	raise(SIGTSTP);
 	/* here again after SIGCONT */
+	sigaction(SIGTSTP, &ours, NULL);
 	refresh();
 	say(PASTE_ON);
 	terminal_resize();

@@ -29,6 +29,6 @@ void terminal_resize(void);
 void terminal_redraw(void); /* everything anew, at the next drawing */
 
 /* Gives the terminal back, stops the process, and takes it again once it goes on. */
-void terminal_suspend(struct terminal *terminal);
+void terminal_suspend(void);
 
 #endif
