@@ -7,6 +7,7 @@ complete even when the process was killed.
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -131,6 +132,13 @@ class Provider:
 
     def accept_connections(self) -> None:
         self._order("open")
+
+    def freeze(self) -> None:
+        """Requests are taken in by the kernel alone; a fault cannot be ordered meanwhile."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         if self.process is not None:

@@ -262,8 +262,12 @@ class World:
     def run_twice(self, timeout: float = 60) -> None:
         """The same events come again, as copies and by a rewind: the world must look as if they
         had come once. Call it when everything is drained and the ledgers run."""
-        self._again(self.publish_again, self.effects_seen, timeout)
+        self.run_copies(timeout)
         self._again(self.rewind, lambda: {**self.effects_seen(), **self.records_seen()}, timeout)
+
+    def run_copies(self, timeout: float = 60) -> None:
+        """The quicker half of run_twice(): no ledger is stopped."""
+        self._again(self.publish_again, self.effects_seen, timeout)
 
     def _again(self, repeat: Callable[[], None], look: Callable[[], dict[str, Any]],
                timeout: float) -> None:
