@@ -8,6 +8,7 @@
 
 #include "columns.h"
 #include "console.h"
+#include "counts.h"
 #include "format.h"
 #include "mem.h"
 #include "row_view.h"
@@ -249,27 +250,9 @@ static unsigned on_request(struct screen *screen, enum request request)
 
 static void add_count(const struct keys_screen *keys, enum list list, struct buf *out)
 {
-	static const int column_of[LIST_COUNT] = {
-		[LIST_ALL] = -1,
-		[LIST_PENDING] = COUNT_PENDING,
-		[LIST_IN_FLIGHT] = COUNT_IN_FLIGHT,
-		[LIST_STALE] = COUNT_STALE,
-		[LIST_RETRY_WAIT] = COUNT_RETRY_WAIT,
-		[LIST_UNCERTAIN] = COUNT_UNCERTAIN,
-		[LIST_DEAD] = COUNT_DEAD,
-		[LIST_COMPLETED] = COUNT_COMPLETED,
-		[LIST_CANCELLED] = COUNT_CANCELLED,
-	};
-	char text[FORMAT_SIZE];
-	int64_t cap = console_conf(keys->screen.console)->console.count_cap;
-	if (!keys->counts || column_of[list] < 0)
-		return;
-	int64_t count = pg_get_int8(keys->counts, 0, column_of[list]);
-	if (pg_null(keys->counts, 0, column_of[list]))
-		buf_addf(out, "~%s", format_about(pg_get_int8(keys->counts, 0, COUNT_ABOUT), text));
-	else
-		buf_addf(out, "%s%s", format_count(count > cap ? cap : count, text),
-			 count > cap ? "+" : "");
+	if (keys->counts && counts_column(list) >= 0)
+		counts_add(keys->counts, counts_column(list),
+			   console_conf(keys->screen.console)->console.count_cap, out);
 }
 
 static void add_tab(const struct keys_screen *keys, enum list list, bool counted, struct buf *out)

@@ -4,6 +4,7 @@
 
 #include "attention.h"
 #include "console.h"
+#include "counts.h"
 #include "format.h"
 #include "mem.h"
 #include "screens.h"
@@ -17,16 +18,12 @@ enum { STATES_WIDTH = 36, WIDE = 78, ERRORS_MAX = 20 };
 /* The rows of the states' pane. */
 static const struct state_row {
 	enum list list;
-	int count, oldest; /* columns of SQL_COUNTS; -1: none */
+	int oldest; /* column of SQL_COUNTS; -1: none */
 } state_rows[] = {
-	{ LIST_PENDING, COUNT_PENDING, OLDEST_PENDING },
-	{ LIST_IN_FLIGHT, COUNT_IN_FLIGHT, OLDEST_IN_FLIGHT },
-	{ LIST_STALE, COUNT_STALE, OLDEST_STALE },
-	{ LIST_RETRY_WAIT, COUNT_RETRY_WAIT, OLDEST_RETRY_WAIT },
-	{ LIST_UNCERTAIN, COUNT_UNCERTAIN, OLDEST_UNCERTAIN },
-	{ LIST_DEAD, COUNT_DEAD, OLDEST_DEAD },
-	{ LIST_CANCELLED, COUNT_CANCELLED, OLDEST_CANCELLED },
-	{ LIST_COMPLETED, COUNT_COMPLETED, -1 },
+	{ LIST_PENDING, OLDEST_PENDING },     { LIST_IN_FLIGHT, OLDEST_IN_FLIGHT },
+	{ LIST_STALE, OLDEST_STALE },         { LIST_RETRY_WAIT, OLDEST_RETRY_WAIT },
+	{ LIST_UNCERTAIN, OLDEST_UNCERTAIN }, { LIST_DEAD, OLDEST_DEAD },
+	{ LIST_CANCELLED, OLDEST_CANCELLED }, { LIST_COMPLETED, -1 },
 };
 enum { STATE_ROWS = sizeof(state_rows) / sizeof(state_rows[0]) };
 
@@ -237,15 +234,8 @@ static void mark(const struct overview *overview, const struct canvas *canvas, e
 
 static void add_count(const struct overview *overview, int column, struct buf *out)
 {
-	char text[FORMAT_SIZE];
-	int64_t cap = console_conf(overview->screen.console)->console.count_cap;
-	int64_t count = pg_get_int8(overview->counts, 0, column);
-	if (pg_null(overview->counts, 0, column))
-		buf_addf(out, "~%s",
-			 format_about(pg_get_int8(overview->counts, 0, COUNT_ABOUT), text));
-	else
-		buf_addf(out, "%s%s", format_count(count > cap ? cap : count, text),
-			 count > cap ? "+" : "");
+	counts_add(overview->counts, column,
+		   console_conf(overview->screen.console)->console.count_cap, out);
 }
 
 static void draw_state(const struct overview *overview, const struct canvas *canvas, size_t index,
@@ -254,11 +244,12 @@ static void draw_state(const struct overview *overview, const struct canvas *can
 	const struct state_row *state = &state_rows[index];
 	BUF_AUTO struct buf count = { 0 };
 	char age[FORMAT_SIZE];
-	int64_t number = pg_get_int8(overview->counts, 0, state->count);
-	bool calm = number == 0 && !pg_null(overview->counts, 0, state->count);
+	int count_column = counts_column(state->list);
+	int64_t number = pg_get_int8(overview->counts, 0, count_column);
+	bool calm = number == 0 && !pg_null(overview->counts, 0, count_column);
 	enum style style = calm ? STYLE_FAINT : list_style(state->list);
 	int column = line->column;
-	add_count(overview, state->count, &count);
+	add_count(overview, count_column, &count);
 	canvas_text(canvas, line->row, column + 1, 10, style, list_title(state->list));
 	canvas_text(canvas, line->row, column + 12, 2, style, calm ? "" : list_glyph(state->list));
 	canvas_right(canvas, line->row, column + 25, 10, style, buf_text(&count));
