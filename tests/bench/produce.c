@@ -1,0 +1,215 @@
+/* How fast the relay's producer sends when it need not ask a database for the rows: the relay's own
+ * encoder, producer and settings, and as many in flight. Also fills a topic for the ledger.
+ *
+ *   produce CONFIG TOPIC FIRST COUNT
+ *
+ * Orders from number FIRST on; one more before them warms it up and is not counted. Prints
+ * "ROWS SECONDS". */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf.h"
+#include "encode.h"
+#include "log.h"
+#include "loop.h"
+#include "mem.h"
+#include "order.h"
+#include "producer.h"
+
+struct bench {
+	struct loop *loop;
+	struct producer *producer;
+	struct encoder *encoder;
+	struct row_bytes topic_name;
+	struct window_row *rows;
+	struct window_row *free;
+	int64_t first, last; /* numbers of the orders that count, the last one not included */
+	int64_t next, end;   /* those that may be sent now */
+	size_t in_flight;
+	usec_t began; /* 0: warming up */
+	struct buf payload, key, headers;
+};
+
+_Noreturn static void fail(const char *text)
+{
+	(void)fprintf(stderr, "produce: %s\n", text);
+	exit(1);
+}
+
+static struct row_bytes bytes_of(const struct buf *buf)
+{
+	return (struct row_bytes){ .data = buf->data, .length = buf->length };
+}
+
+static void add_item(struct buf *out, const char *text)
+{
+	const uint32_t length = htobe32((uint32_t)strlen(text));
+	buf_add(out, &length, sizeof(length));
+	buf_add_text(out, text);
+}
+
+/* As the poll gives them: names and values. */
+static void make_headers(struct buf *out, int64_t n)
+{
+	char text[64];
+	buf_clear(out);
+	add_item(out, "tenant");
+	(void)snprintf(text, sizeof(text), "tenant-%" PRId64, n % 31);
+	add_item(out, text);
+	add_item(out, "cf-idempotency-key");
+	(void)snprintf(text, sizeof(text), "order:%" PRId64 ":charge", n);
+	add_item(out, text);
+}
+
+static void make_row(struct bench *bench, int64_t n, unsigned char *event_id, struct row *row_r)
+{
+	buf_clear(&bench->payload);
+	buf_clear(&bench->key);
+	order_payload(&bench->payload, n);
+	buf_addf(&bench->key, "order-%" PRId64, n);
+	make_headers(&bench->headers, n);
+	order_event_id(event_id, n);
+	*row_r = (struct row){
+		.id = n,
+		.event_id = event_id,
+		.topic = bench->topic_name,
+		.type = { .data = ORDER_TYPE, .length = sizeof(ORDER_TYPE) - 1 },
+		.ordering_key = bytes_of(&bench->key),
+		.partition = -1,
+		.payload = bytes_of(&bench->payload),
+		.headers = bytes_of(&bench->headers),
+		.created_at = usec_wall(),
+		.fetched = true,
+	};
+}
+
+static bool send_one(struct bench *bench)
+{
+	unsigned char event_id[WINDOW_UUID];
+	struct encode_message message;
+	struct row row;
+	struct err err;
+	struct window_row *entry = bench->free;
+	struct producer_topic *topic = producer_topic(bench->producer, bench->topic_name, &err);
+	if (!topic)
+		fail(err.text);
+	make_row(bench, bench->next, event_id, &row);
+	encode_row(bench->encoder, &row, &message);
+	entry->hash = message.hash;
+	switch (producer_send(bench->producer, topic, -1, &message, entry, &err)) {
+	case PRODUCER_SENT:
+		bench->free = entry->next;
+		bench->next++;
+		return true;
+	case PRODUCER_BUSY:
+		return false;
+	case PRODUCER_REFUSED:
+		break;
+	}
+	fail(err.text);
+}
+
+static void send_on(struct bench *bench)
+{
+	while (bench->free && bench->next < bench->end && send_one(bench))
+		bench->in_flight++;
+}
+
+static void on_report(void *arg, struct window_row *row, enum producer_report report,
+		      const char *reason)
+{
+	struct bench *bench = arg;
+	if (report != PRODUCER_DELIVERED)
+		fail(reason);
+	row->next = bench->free;
+	bench->free = row;
+	bench->in_flight--;
+}
+
+static void on_progress(void *arg)
+{
+	struct bench *bench = arg;
+	send_on(bench);
+	if (bench->in_flight > 0)
+		return;
+	if (bench->began) {
+		loop_stop(bench->loop);
+		return;
+	}
+	bench->began = usec_boot();
+	bench->end = bench->last;
+	send_on(bench);
+}
+
+static void on_broken(void *arg, const char *reason)
+{
+	(void)arg;
+	fail(reason);
+}
+
+static void on_ready(void *arg)
+{
+	(void)arg;
+}
+
+static void add_rows(struct bench *bench, size_t count)
+{
+	bench->rows = mem_zero(count * sizeof(*bench->rows));
+	for (size_t i = 0; i < count; i++) {
+		bench->rows[i].next = bench->free;
+		bench->free = &bench->rows[i];
+	}
+}
+
+static void run(struct bench *bench, const struct conf *conf, struct log *log)
+{
+	const struct producer_events events = {
+		.report = on_report,
+		.progress = on_progress,
+		.broken = on_broken,
+		.ready = on_ready,
+		.arg = bench,
+	};
+	struct err err;
+	bench->loop = loop_new();
+	bench->encoder = encoder_new(&conf->relay);
+	add_rows(bench, (size_t)conf->relay.window_rows);
+	if (!producer_new(bench->loop, log, conf, &events, &err, &bench->producer))
+		fail(err.text);
+	send_on(bench);
+	loop_run(bench->loop);
+	const usec_t took = usec_boot() - bench->began;
+	(void)printf("%" PRId64 " %.6f\n", bench->last - bench->first,
+		     (double)took / (double)USEC_SEC);
+	producer_free(bench->producer);
+	encoder_free(bench->encoder);
+	loop_free(bench->loop);
+	free(bench->rows);
+	buf_done(&bench->payload);
+	buf_done(&bench->key);
+	buf_done(&bench->headers);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench bench = { 0 };
+	struct buf faults = { 0 };
+	struct conf *conf;
+	if (argc != 5) {
+		(void)fputs("usage: produce CONFIG TOPIC FIRST COUNT\n", stderr);
+		return 2;
+	}
+	bench.topic_name = (struct row_bytes){ .data = argv[2], .length = strlen(argv[2]) };
+	bench.first = strtoll(argv[3], NULL, 10);
+	bench.last = bench.first + strtoll(argv[4], NULL, 10);
+	bench.next = bench.first - 1;
+	bench.end = bench.first;
+	if (!conf_load(argv[1], CONF_RELAY, &faults, &conf))
+		fail(buf_text(&faults));
+	struct log *log = log_new("produce", LOG_ERROR, LOG_LOGFMT);
+	run(&bench, conf, log);
+	log_free(log);
+	conf_free(conf);
+	return 0;
+}
