@@ -136,7 +136,7 @@ static const struct conf_key ledger_keys[] = {
 	KEY(conf_ledger, due_high, CONF_INT, "200000", "intake pauses at so many due keys",
 	    RANGE(1, 100000000)),
 	KEY(conf_ledger, due_low, CONF_INT, "100000", "and goes on below so many",
-	    RANGE(0, 100000000)),
+	    RANGE(1, 100000000)),
 	KEY(conf_ledger, lease, CONF_DURATION, "10s",
 	    "a process that is silent for so long has its keys taken over; renewed at a third of "
 	    "it",

@@ -236,6 +236,7 @@ static void send(struct attempt *attempt, const struct claim_request *request, u
 		.body_length = request->body_length,
 		.connect_timeout = conf->connect_timeout < left ? conf->connect_timeout : left,
 		.timeout = conf->timeout,
+		.send_before = until,
 		.answer_max = (size_t)attempts->conf->ledger.response_keep,
 		.ca_file = conf->ca_file,
 		.cert_file = conf->cert_file,

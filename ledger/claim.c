@@ -43,15 +43,16 @@ static usec_t margin_of(const struct conf *conf, const struct target *target, us
 
 /* A row in effect_state does not name its effect, so all of a target share the widest margin; the
  * claim, the decisions on a result and the sweep must agree on it, else a key could fall between
- * them. The deadline is longer than connecting and sending may take together, whatever is
+ * them. A claim may be sent as late as `spare` after it was asked for, so the margin covers that
+ * too. The deadline is longer than connecting and sending may take together, whatever is
  * configured. */
 void claim_plan(const struct conf *conf, const struct target *target, struct claim_plan *plan_r)
 {
-	const usec_t window = target->profile->window > 0 ? target->profile->window : USEC_NEVER;
+	const usec_t window = target->profile->window; /* 0: no resend is ever safe */
 	const usec_t spare = conf->ledger.lease;
 	*plan_r = (struct claim_plan){
 		.window = window,
-		.margin = margin_of(conf, target, window),
+		.margin = margin_of(conf, target, window) + spare,
 		.spare = spare,
 		.length = target->conf->connect_timeout + target->conf->timeout + spare,
 	};

@@ -108,6 +108,13 @@ static bool claim_covers(const struct executor *executor, const struct claim *cl
 	       now - claim->asked_at < executor->plans[claim->target->index].spare;
 }
 
+/* The first byte leaves while both hold, by the boot clock; see the margin in claim_plan(). */
+static usec_t send_before(const struct executor *executor, const struct claim *claim)
+{
+	const usec_t claimed = claim->asked_at + executor->plans[claim->target->index].spare;
+	return claimed < executor->until ? claimed : executor->until;
+}
+
 static bool gate_lets(const struct executor *executor, const struct claim *claim, usec_t now)
 {
 	const struct gate *gate = targets_gate(executor->targets, claim->target->index);
@@ -187,7 +194,8 @@ static void on_key(void *arg, const struct claim *claim, enum effect_state was, 
 	warn_of_stranger(executor, key);
 	if (executor->state == EXECUTOR_RUNNING && lease_covers(executor, now) &&
 	    claim_covers(executor, claim, now) && gate_lets(executor, claim, now))
-		attempts_start(executor->attempts, claim, key, request, executor->until);
+		attempts_start(executor->attempts, claim, key, request,
+			       send_before(executor, claim));
 	else
 		attempts_put_back(executor->attempts, claim, key, request);
 }

@@ -40,6 +40,8 @@ struct http_transfer {
 	int sends;                  /* begun or blocked */
 	bool fresh;                 /* on no kept connection */
 	bool again;                 /* the kept connection was not quiet, nothing was sent */
+	bool late;                  /* after send_before: nothing was sent */
+	usec_t send_before;
 	usec_t started;
 	char error[CURL_ERROR_SIZE];
 	http_done_fn *done;
@@ -61,6 +63,8 @@ static enum transfer_end end_of(const struct http_transfer *transfer, CURLcode c
 		return TRANSFER_DONE;
 	if (transfer->sends > 0)
 		return TRANSFER_CUT;
+	if (transfer->late)
+		return TRANSFER_ABORTED;
 	return is_certificate(code) ? TRANSFER_CERTIFICATE : TRANSFER_NOT_SENT;
 }
 
@@ -73,6 +77,8 @@ static bool was_resolved(const struct http_transfer *transfer)
 
 static const char *class_unsent(const struct http_transfer *transfer, CURLcode code)
 {
+	if (transfer->late)
+		return "aborted";
 	if (is_certificate(code))
 		return "certificate";
 	if (code == CURLE_COULDNT_RESOLVE_HOST)
@@ -228,6 +234,10 @@ static int on_ready_to_send(void *arg, char *peer_ip, char *own_ip, int peer_por
 	if (!transfer->sends && !transfer->fresh &&
 	    !http_sockets_quiet(&transfer->http->kept, own_port, peer_port)) {
 		transfer->again = true;
+		return CURL_PREREQFUNC_ABORT;
+	}
+	if (!transfer->sends && transfer->send_before && usec_boot() >= transfer->send_before) {
+		transfer->late = true;
 		return CURL_PREREQFUNC_ABORT;
 	}
 	transfer->sends++;
@@ -392,6 +402,7 @@ static struct http_transfer *transfer_new(struct http *http, const struct http_r
 	struct http_transfer *transfer = mem_zero(sizeof(*transfer));
 	transfer->http = http;
 	transfer->started = usec_boot();
+	transfer->send_before = request->send_before;
 	transfer->easy = curl_easy_init();
 	if (!transfer->easy)
 		abort();

@@ -19,7 +19,11 @@ struct http_request { /* borrowed until http_start() returns */
 	const char *body;           /* NULL: none */
 	size_t body_length;
 	usec_t connect_timeout;
-	usec_t timeout;    /* total */
+	usec_t timeout; /* total */
+	/* Boot clock: no byte leaves later, 0: whenever. libcurl counts its timeouts by a clock
+	 * that stands still in a suspend; whoever may send no longer must be stopped at the first
+	 * byte. */
+	usec_t send_before;
 	size_t answer_max; /* bytes of the body kept; the rest is cut and `truncated` is set */
 	const char *ca_file, *cert_file, *key_file; /* "" : the system's, none, none */
 };

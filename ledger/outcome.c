@@ -13,7 +13,7 @@ static const struct {
 	enum outcome outcome;
 } statuses[] = {
 	{ 200, 299, OUTCOME_APPLIED },
-	{ 303, 303, OUTCOME_SERVER_ERROR }, /* what a request that was carried out may answer */
+	{ 302, 303, OUTCOME_SERVER_ERROR }, /* what a request that was carried out may answer */
 	{ 300, 399, OUTCOME_REFUSED },
 	{ 401, 401, OUTCOME_CREDENTIALS },
 	{ 403, 403, OUTCOME_FORBIDDEN },
@@ -30,9 +30,10 @@ static const struct {
 };
 
 /* Refusals that come from behind the provider's store of keys, so that they would have been another
- * answer if an earlier send with the key had been applied. Any other status (404, 403, 413 ...) may
+ * answer if an earlier send with the key had been applied. 409 is none of them: it may mean that an
+ * earlier send is being worked on. Any other status (404, 403, 413 ...) may
  * as well come from a proxy or a router that has never seen a key. */
-static const int key_refusals[] = { 400, 402, 409, 410, 412, 422, 424 };
+static const int key_refusals[] = { 400, 402, 410, 412, 422, 424 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -174,12 +174,14 @@ static void check_mode(const struct checker *checker, const struct rule *rule)
 		return;
 	}
 	usec_t least = life_margin(&rule->conf->retry, target->connect_timeout, target->timeout,
-				   profile->window);
+				   profile->window) +
+		       checker->rules->conf->ledger.lease;
 	if (profile->window != USEC_NEVER && profile->window <= least)
 		FAULT(checker, "mode",
 		      "the window of profile \"%s\", %s, leaves no time to repeat a request: the "
-		      "greatest pause, the timeouts and a tenth of the window are %s; lower "
-		      "retry.max or the target's timeout",
+		      "greatest pause, the timeouts, ledger.lease and a tenth of the window are "
+		      "%s; "
+		      "lower retry.max or the target's timeout",
 		      profile->name, usec_format(profile->window, window, sizeof(window)),
 		      usec_format(least, margin, sizeof(margin)));
 }

@@ -23,8 +23,9 @@ from tests.tools.world import World
 FOREVER = {"attempts": 1000}
 HURRIED = {"connect_timeout": "100ms", "timeout": "300ms"}
 WINDOW = 6.0          # of the target `forgetful`
-MARGIN = 2.7          # and its margin: backoff 0.1, timeouts 1 + 1, a tenth of the window
-SHORT_WINDOW = 2.0    # of `amnesiac`: 0.7
+LEASE = 1.0
+MARGIN = 3.7          # and its margin: backoff 0.1, timeouts 1 + 1, a tenth of the window, the lease
+SHORT_WINDOW = 2.0    # of `amnesiac`: 1.7
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +54,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, templat
                      {"name": "narrow", "concurrency": 3}],
             profiles=[{"name": name, "window": f"{window:g}s", "stores_errors": "all",
                        "in_progress": [409]}
-                      for name, window in [("forgetful", WINDOW), ("amnesiac", SHORT_WINDOW)]]
-    ) as bench:
+                      for name, window in [("forgetful", WINDOW), ("amnesiac", SHORT_WINDOW)]],
+            settings={"ledger": {"lease": f"{LEASE:g}s"}}) as bench:
         bench.world.ledgers[0].allow_errors(r"target held.*target=(guarded|forbidding) ")
         yield bench
 
@@ -297,10 +298,10 @@ def test_a_window_goes_on_though_nothing_was_applied(bench: Bench):
 
 def test_after_a_silent_window_a_new_one_begins(bench: Bench):
     order = meet(bench, "amnesiac", {"kind": "status", "status": 429,
-                                     "retry_after": {"seconds": 3}})
+                                     "retry_after": {"seconds": 4}})
     key = wait_state(bench.world, order, "completed")
     first, second = requests_of(bench.world, order)
-    assert second.t - first.t >= 3
+    assert second.t - first.t >= 4
     assert abs(key.first_sent_at.timestamp() - second.t) < 0.5
     assert (key.window_until - key.first_sent_at).total_seconds() == SHORT_WINDOW
 

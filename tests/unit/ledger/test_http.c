@@ -375,6 +375,30 @@ static void a_417_is_not_sent_again(void **state)
 	told_clear(&told);
 }
 
+/* Whoever may send no longer sends nothing, on a new connection and on a kept one. */
+static void too_late_no_byte_leaves(void **state)
+{
+	struct world *world = *state;
+	char url[256];
+	for (int round = 0; round < 2; round++) {
+		struct told told = { 0 };
+		struct http_request request =
+			plain_request("POST", url_of(world, "/ok", url, sizeof(url)));
+		request.send_before = usec_boot() - 1;
+		start(world, &told, &request);
+		finish(world);
+		assert_int_equal(told.end, TRANSFER_ABORTED);
+		assert_int_equal(world->server->requests, round);
+		told_clear(&told);
+		request.send_before = usec_boot() + USEC_MIN;
+		start(world, &told, &request);
+		finish(world);
+		assert_int_equal(told.end, TRANSFER_DONE);
+		assert_int_equal(world->server->requests, round + 1);
+		told_clear(&told);
+	}
+}
+
 /* L23: a connection with half a request on it is not used again. */
 static void an_early_answer_ends_the_connection(void **state)
 {
@@ -870,6 +894,7 @@ int main(void)
 		TEST(headers_are_read),
 		TEST(interim_answers_and_trailers_are_not_the_answer),
 		TEST(redirects_are_not_followed),
+		TEST(too_late_no_byte_leaves),
 		TEST(a_417_is_not_sent_again),
 		TEST(an_early_answer_ends_the_connection),
 		TEST(a_second_answer_ends_the_connection),

@@ -51,7 +51,7 @@ static void statuses_have_their_outcome(void **state)
 		{ 299, OUTCOME_APPLIED, "", { false, true, true } },
 		{ 300, OUTCOME_REFUSED, "http 300", { 0 } },
 		{ 301, OUTCOME_REFUSED, "http 301", { 0 } },
-		{ 302, OUTCOME_REFUSED, "http 302", { 0 } },
+		{ 302, OUTCOME_SERVER_ERROR, "http 302", { 0 } },
 		{ 303, OUTCOME_SERVER_ERROR, "http 303", { 0 } },
 		{ 304, OUTCOME_REFUSED, "http 304", { 0 } },
 		{ 307, OUTCOME_REFUSED, "http 307", { 0 } },
@@ -171,7 +171,7 @@ static void without_a_list_a_409_is_a_refusal(void **state)
 	const struct conf_profile profile = { .stores = CONF_STORES_ALL };
 	const struct verdict verdict = judge(&profile, "POST", EFFECT_IDEMPOTENT, 409, false);
 	assert_int_equal(verdict.outcome, OUTCOME_REFUSED);
-	assert_true(verdict.settles_key);
+	assert_false(verdict.settles_key); /* an earlier send may be what it waits for */
 	assert_string_equal(verdict.error_class, "http 409");
 }
 
