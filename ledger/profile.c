@@ -51,7 +51,7 @@ void provider_key(const struct conf_profile *profile, const struct buf *tenant,
 	buf_clear(out);
 	if (tenant->length) {
 		buf_add(out, tenant->data, tenant->length);
-		buf_add_char(out, ':');
+		buf_add_text(out, "~:"); /* no key holds a '~': none without a tenant looks so */
 	}
 	buf_add(out, buf_text(key), key->length);
 	if (takes(profile, out->data, out->length) && !looks_hashed(out->data, out->length))

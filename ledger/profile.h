@@ -8,7 +8,7 @@
 
 #define PROVIDER_KEY_SPARE 8 /* kept free for the "~rN" of a replay with a new key */
 
-/* The key as the provider sees it, before quoting: the key, or "tenant:key", or what stands for it
+/* The key as the provider sees it, before quoting: the key, or "tenant~:key", or what stands for it
  * ("cf-" and 40 digits of its SHA-256) where the profile does not take it as it is. */
 void provider_key(const struct conf_profile *profile, const struct buf *tenant,
 		  const struct buf *key, struct buf *out);

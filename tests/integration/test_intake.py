@@ -179,8 +179,8 @@ def test_one_key_for_two_targets_two_tenants_and_two_spellings(house: House, sen
         ("payments", "", "pair:41"), ("second", "", "pair:41")]
     for provider in (world.provider, house.second):
         assert provider.charges_by_key()["pair:41"] == 1
-    wire = {"acme": "acme:tenant:41", "globex": "globex:tenant:41", "Acme": "Acme:tenant:41",
-            "a%3Ab": "a%3Ab:tenant:41"}
+    wire = {"acme": "acme~:tenant:41", "globex": "globex~:tenant:41", "Acme": "Acme~:tenant:41",
+            "a%3Ab": "a%3Ab~:tenant:41"}
     assert {row[1]: row[2] for row in effects_of(world, "tenant:41")} == wire
     assert all(world.provider.charges_by_key()[key] == 1 for key in wire.values())
     for key in ("order:Key:charge", "order:key:charge"):

@@ -674,8 +674,8 @@ static void provider_keys_fit_the_profile(void **state)
 		const char *expected; /* NULL: hashed */
 	} cases[] = {
 		{ "", "order:42", "order:42" },
-		{ "acme", "order:42", "acme:order:42" },
-		{ "acme", "Order:42", "acme:Order:42" },
+		{ "acme", "order:42", "acme~:order:42" },
+		{ "acme", "Order:42", "acme~:Order:42" },
 		{ "", "1234567890123456789012345678901234567890123456789012",
 		  "1234567890123456789012345678901234567890123456789012" },
 		{ "", "12345678901234567890123456789012345678901234567890123", NULL },
@@ -687,7 +687,7 @@ static void provider_keys_fit_the_profile(void **state)
 	};
 	struct world world;
 	struct conf_profile profile = { .max_length = 60, .characters = NULL };
-	char set[] = "a-zA-Z0-9:_-", none[] = "";
+	char set[] = "a-zA-Z0-9:~_-", none[] = "";
 	struct buf out BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
 	struct buf hashed[LENGTH(cases)] = { 0 };
 
@@ -755,7 +755,7 @@ static void tenants_do_not_meet_at_the_provider(void **state)
 		for (size_t k = 0; k < i; k++)
 			assert_string_not_equal(keys[k], keys[i]);
 	}
-	assert_string_equal(keys[0], "a:b%3Ac");
+	assert_string_equal(keys[0], "a~:b%3Ac");
 	unload(&world);
 }
 
