@@ -12,6 +12,7 @@
 #include "refused.h"
 #include "row.h"
 
+#define ORDER_BYTES 4000 /* sql.h leaves at least so many */
 #define REFUSED_MAX 100000
 #define SAY_EVERY   (10 * USEC_SEC)
 #define BYTES_MAX   UINT32_MAX
@@ -120,14 +121,18 @@ static void refuse_reported(struct publisher *publisher, const struct window_row
 
 /* --- sending --- */
 
-/* Order holds within an ordering key of a topic. */
+/* Order holds within an ordering key of a topic. A row that is too large comes without the end of
+ * its ordering key, see sql.h, and must still hold back those behind it: of all rows no more is
+ * looked at than such a row has. */
 static uint64_t order_of(const struct row *row)
 {
+	size_t length = row->ordering_key.length;
 	if (!row->ordering_key.data)
 		return 0;
+	if (length > ORDER_BYTES)
+		length = ORDER_BYTES;
 	uint64_t topic = XXH3_64bits(row->topic.data, row->topic.length);
-	uint64_t order =
-		XXH3_64bits_withSeed(row->ordering_key.data, row->ordering_key.length, topic);
+	uint64_t order = XXH3_64bits_withSeed(row->ordering_key.data, length, topic);
 	return order ? order : 1;
 }
 

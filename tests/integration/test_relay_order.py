@@ -174,6 +174,24 @@ def test_a_row_that_is_too_large(make_world: Callable[..., World]):
     relay.stop()
 
 
+def test_a_long_key_holds_back_its_rows_too(make_world: Callable[..., World]):
+    """R6: of a row that is too large its ordering key is not read to the end."""
+    world = sized_world(make_world)
+    long_key = {"ordering_key": "k" * 5000}
+    world.emit(b"L" * 5_000_000, **long_key)
+    world.emit(b"behind", **long_key)
+    world.emit(b"neighbour", ordering_key="other")
+    relay = world.relay(sweep="200ms")
+    relay.allow_errors("row refused")
+    relay.start()
+    waiting.until(lambda: "neighbour" in published(world), 10, "the neighbour to be delivered")
+    waiting.holds(lambda: world.outbox() == 2, 0.5, "the key waits")
+    world.query("DELETE FROM counterfoil.outbox WHERE octet_length(payload) > 1000")
+    waiting.until(lambda: world.outbox() == 0, 20, "the key to go on")
+    assert published(world) == {"neighbour", "behind"}
+    relay.stop()
+
+
 def json_headers(size: int) -> str:
     return '{"large": "' + "h" * size + '"}'
 
