@@ -188,7 +188,7 @@ def test_a_body_that_does_not_end_is_an_answer(bench: Bench, fault: dict[str, An
 
 # --- statuses -------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("status", [408, 421, 425, 500, 502, 503, 504, 507])
+@pytest.mark.parametrize("status", [302, 303, 408, 421, 425, 500, 502, 503, 504, 507])
 def test_a_status_that_passes(bench: Bench, status: int):
     order = meet(bench, {"kind": "status", "status": status})
     outcomes = outcomes_of(bench.world, order)
@@ -196,7 +196,7 @@ def test_a_status_that_passes(bench: Bench, status: int):
     assert attempts_of(bench.world, order)[0].http_status == status
 
 
-@pytest.mark.parametrize("status", [302, 307, 400, 402, 404, 405, 410, 413, 422, 451, 501, 505])
+@pytest.mark.parametrize("status", [301, 307, 400, 402, 404, 405, 410, 413, 422, 451, 501, 505])
 def test_a_status_that_is_final(bench: Bench, status: int):
     """Certainly not applied, one request; a redirect is not followed."""
     elsewhere = [["Location", f"{bench.world.provider.url}/v1/elsewhere"]]

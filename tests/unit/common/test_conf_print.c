@@ -164,7 +164,7 @@ static const char odd[] =
 	"  password_file = \"/run/credentials/kafka\"; };\n"
 	"relay = { message_key = \"none\"; batch_bytes = \"1025B\"; window_bytes = \"1GiB\";\n"
 	"  source = \"/\xc3\xb6/@include\"; };\n"
-	"ledger = { start = \"2026-01-31T01:30:00.25+01:30\"; due_high = 100000000; due_low = 0;\n"
+	"ledger = { start = \"2026-01-31T01:30:00.25+01:30\"; due_high = 100000000; due_low = 1;\n"
 	"  unmatched = \"poison\"; response_keep = \"0B\"; conninfo = \"dbname=ledger\"; };\n"
 	"profiles = ( { name = \"p\"; quoting = \"string\"; window = \"forever\"; safe_503 = "
 	"true;\n"
