@@ -30,6 +30,11 @@ SECRET = "sk_test_of_the_bench"
 COPY = f"{DATABASE}_copy"     # of the empty schema, made anew for each measurement
 TIMEOUT = 600
 
+# The stand-in gives one message set of a partition for each fetch, after the whole time that a
+# fetch may wait.
+FETCH = [("fetch.wait.max.ms", "1")]
+LARGE_SETS = [("linger.ms", "50")]
+
 EFFECT = {
     "name": "charge", "target": "payments", "mode": "idempotent",
     "key": "order:${/order_id}:charge",
@@ -126,7 +131,7 @@ class Work:
 
     def _configuration(self, topic: str, database: str) -> dict[str, Any]:
         known = self.bench.configuration(self.broker.bootstrap, database)
-        properties = [*known["kafka"]["properties"], *self.broker.group_properties]
+        properties = [*known["kafka"]["properties"], *self.broker.group_properties, *FETCH]
         return libconfig.merge(known, {
             "kafka": {"properties": properties},
             "ledger": {"group": topic, "start": "earliest"},
@@ -141,7 +146,9 @@ class Work:
         self._topics += 1
         topic = f"effects-{self._topics}"
         self.broker.create_topic(topic, brokers.PARTITIONS)
-        path = self.bench.write("produce.conf", self.bench.configuration(self.broker.bootstrap))
+        known = self.bench.configuration(self.broker.bootstrap)
+        path = self.bench.write("produce.conf", libconfig.merge(known, {
+            "kafka": {"properties": [*known["kafka"]["properties"], *LARGE_SETS]}}))
         run_tool("produce", path, topic, 2, self.effects - 1, with_=self.broker.process.pid)
         held = self.broker.count(topic)
         assert held == self.effects, f"the topic holds {held} events of {self.effects}"

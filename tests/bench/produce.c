@@ -17,6 +17,11 @@
 #include "order.h"
 #include "producer.h"
 
+/* Where the parts of an order begin in `made`. */
+struct order {
+	size_t payload, key, headers, end;
+};
+
 struct bench {
 	struct loop *loop;
 	struct producer *producer;
@@ -24,22 +29,18 @@ struct bench {
 	struct row_bytes topic_name;
 	struct window_row *rows;
 	struct window_row *free;
+	struct buf made; /* all orders, so that making them takes no time while it counts */
+	struct order *orders;
 	int64_t first, last; /* numbers of the orders that count, the last one not included */
 	int64_t next, end;   /* those that may be sent now */
 	size_t in_flight;
 	usec_t began; /* 0: warming up */
-	struct buf payload, key, headers;
 };
 
 _Noreturn static void fail(const char *text)
 {
 	(void)fprintf(stderr, "produce: %s\n", text);
 	exit(1);
-}
-
-static struct row_bytes bytes_of(const struct buf *buf)
-{
-	return (struct row_bytes){ .data = buf->data, .length = buf->length };
 }
 
 static void add_item(struct buf *out, const char *text)
@@ -50,10 +51,9 @@ static void add_item(struct buf *out, const char *text)
 }
 
 /* As the poll gives them: names and values. */
-static void make_headers(struct buf *out, int64_t n)
+static void add_headers(struct buf *out, int64_t n)
 {
 	char text[64];
-	buf_clear(out);
 	add_item(out, "tenant");
 	(void)snprintf(text, sizeof(text), "tenant-%" PRId64, n % 31);
 	add_item(out, text);
@@ -62,23 +62,42 @@ static void make_headers(struct buf *out, int64_t n)
 	add_item(out, text);
 }
 
-static void make_row(struct bench *bench, int64_t n, unsigned char *event_id, struct row *row_r)
+static void make_orders(struct bench *bench)
 {
-	buf_clear(&bench->payload);
-	buf_clear(&bench->key);
-	order_payload(&bench->payload, n);
-	buf_addf(&bench->key, "order-%" PRId64, n);
-	make_headers(&bench->headers, n);
+	struct buf *made = &bench->made;
+	int64_t first = bench->next; /* the one that warms up */
+	bench->orders = mem_zero((size_t)(bench->last - first) * sizeof(*bench->orders));
+	for (int64_t n = first; n < bench->last; n++) {
+		struct order *order = &bench->orders[n - first];
+		order->payload = made->length;
+		order_payload(made, n);
+		order->key = made->length;
+		buf_addf(made, "order-%" PRId64, n);
+		order->headers = made->length;
+		add_headers(made, n);
+		order->end = made->length;
+	}
+}
+
+static struct row_bytes part(const struct bench *bench, size_t from, size_t to)
+{
+	return (struct row_bytes){ .data = bench->made.data + from, .length = to - from };
+}
+
+static void make_row(const struct bench *bench, int64_t n, unsigned char *event_id,
+		     struct row *row_r)
+{
+	const struct order *order = &bench->orders[n - (bench->first - 1)];
 	order_event_id(event_id, n);
 	*row_r = (struct row){
 		.id = n,
 		.event_id = event_id,
 		.topic = bench->topic_name,
 		.type = { .data = ORDER_TYPE, .length = sizeof(ORDER_TYPE) - 1 },
-		.ordering_key = bytes_of(&bench->key),
+		.ordering_key = part(bench, order->key, order->headers),
 		.partition = -1,
-		.payload = bytes_of(&bench->payload),
-		.headers = bytes_of(&bench->headers),
+		.payload = part(bench, order->payload, order->key),
+		.headers = part(bench, order->headers, order->end),
 		.created_at = usec_wall(),
 		.fetched = true,
 	};
@@ -175,6 +194,7 @@ static void run(struct bench *bench, const struct conf *conf, struct log *log)
 	bench->loop = loop_new();
 	bench->encoder = encoder_new(&conf->relay);
 	add_rows(bench, (size_t)conf->relay.window_rows);
+	make_orders(bench);
 	if (!producer_new(bench->loop, log, conf, &events, &err, &bench->producer))
 		fail(err.text);
 	send_on(bench);
@@ -186,9 +206,8 @@ static void run(struct bench *bench, const struct conf *conf, struct log *log)
 	encoder_free(bench->encoder);
 	loop_free(bench->loop);
 	free(bench->rows);
-	buf_done(&bench->payload);
-	buf_done(&bench->key);
-	buf_done(&bench->headers);
+	free(bench->orders);
+	buf_done(&bench->made);
 }
 
 int main(int argc, char **argv)
