@@ -5,11 +5,11 @@
 #define COUNTERFOIL_VERSION "0.1.0"
 
 /* The migration that this version's relay and ledger need at least, and its console. */
-#define COUNTERFOIL_SCHEMA         2
-#define COUNTERFOIL_CONSOLE_SCHEMA 3
+#define COUNTERFOIL_SCHEMA         4
+#define COUNTERFOIL_CONSOLE_SCHEMA 4
 
 /* Rises when a program would no longer be understood by an older schema's rules. A migration names
  * the oldest program that it still serves; an older one refuses to run. */
-#define COUNTERFOIL_PROGRAM 1
+#define COUNTERFOIL_PROGRAM 2
 
 #endif

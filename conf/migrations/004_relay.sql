@@ -1,4 +1,4 @@
--- oldest program: 4
+-- oldest program: 2
 -- What the relay keeps beside the outbox: rows that could not be published, suspects of a crash,
 -- what it reports of itself; and whose database this is.
 
