@@ -30,7 +30,7 @@ struct health_report {
 
 void health_say(struct health_report *report, const char *check, bool good, const char *format, ...)
 {
-	char detail[256];
+	char detail[768]; /* as much as an error says */
 	va_list args;
 	va_start(args, format);
 	(void)vsnprintf(detail, sizeof(detail), format, args);

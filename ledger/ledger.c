@@ -1,6 +1,7 @@
 /* The ledger's service: intake, executor and lease tied together.
  *
- *   STARTING --the schema fits--> RUNNING --TERM, INT--> DRAINING --both have stopped--> RELEASING
+ *   STARTING --the database is ours--> RUNNING --TERM, INT--> DRAINING --both have stopped-->
+ * RELEASING
  * --> the end
  *
  * Order at the end: nothing is consumed or claimed any more; what is under way finishes; only then
@@ -15,6 +16,7 @@
 #include "database.h"
 #include "executor.h"
 #include "health.h"
+#include "installation.h"
 #include "instance.h"
 #include "intake.h"
 #include "loop.h"
@@ -22,7 +24,6 @@
 #include "mem.h"
 #include "meter.h"
 #include "pg.h"
-#include "schema.h"
 
 /* Beyond the drain timeout, for results that wait for the database. */
 #define DRAIN_GRACE (3 * USEC_SEC)
@@ -30,7 +31,7 @@
 #define SAY_EVERY   USEC_MIN
 
 enum ledger_state {
-	LEDGER_STARTING, /* the schema is not known yet; nothing is consumed or claimed */
+	LEDGER_STARTING, /* the database is not known to be ours; nothing is consumed or claimed */
 	LEDGER_RUNNING,
 	LEDGER_DRAINING,  /* intake and executor are stopping */
 	LEDGER_RELEASING, /* the lease is given back */
@@ -50,10 +51,12 @@ struct ledger {
 
 	struct meter *meter;
 	struct health *health; /* NULL: nobody is told */
-	struct pg *pg; /* asks after the schema whenever it has connected, and for the census */
+	struct pg *pg; /* asks after schema and installation once connected, and for the census */
+	struct installation_question question;
+	struct err misfit; /* why the database cannot be used; "": it can, or nobody knows */
 	struct census *census;
 	struct loop_timer *check;
-	struct log_limit unfit_said;
+	struct log_limit misfit_said;
 	struct instance *instance;
 	struct executor *executor;
 	struct intake *intake;
@@ -229,41 +232,62 @@ static void start(struct ledger *ledger)
 	set_state(ledger, LEDGER_RUNNING);
 }
 
-/* --- the schema --- */
+/* --- whether the database serves --- */
 
-static void wait_for_schema(struct ledger *ledger, const char *error)
+static void ask_again(struct ledger *ledger, const char *message, const char *error)
 {
 	uint64_t held;
 
-	if (log_limit_pass(&ledger->unfit_said, usec_boot(), SAY_EVERY, &held))
-		log_error(ledger->log, "the schema does not fit", LOG_TEXT("error", error));
+	if (log_limit_pass(&ledger->misfit_said, usec_boot(), SAY_EVERY, &held))
+		log_error(ledger->log, message, LOG_TEXT("error", error));
 	loop_timer_set(ledger->check, CHECK_AGAIN);
 }
 
-static void on_schema(void *arg, const PGresult *result, const struct pg_error *error)
+/* What runs already must not go on, and may have to finish: it ends. */
+static void refuse(struct ledger *ledger, const char *waits, const char *ends, const char *error)
 {
-	struct ledger *ledger = arg;
-	bool starting = ledger->state == LEDGER_STARTING;
-	struct err err;
-
-	if (error && (error->kind != PG_REFUSED || !starting))
-		return; /* says nothing of the schema, or is no reason to end what runs */
-	bool fits = schema_check(result, error, &err);
-	if (!fits && starting)
-		wait_for_schema(ledger, err.text);
-	else if (!fits)
-		fail(ledger, EXIT_UNAVAILABLE, "the schema fits no more", err.text);
-	else if (starting)
-		start(ledger);
-	if (fits)
-		census_start(ledger->census);
+	err_set(&ledger->misfit, "%s", error);
+	if (ledger->state == LEDGER_STARTING)
+		ask_again(ledger, waits, error);
+	else
+		fail(ledger, EXIT_UNAVAILABLE, ends, error);
 }
 
-static void check_schema(void *arg)
+static void serve(struct ledger *ledger)
+{
+	ledger->misfit.text[0] = '\0';
+	ledger->misfit_said = (struct log_limit){ 0 };
+	if (ledger->state == LEDGER_STARTING)
+		start(ledger);
+	census_start(ledger->census);
+}
+
+static void on_checked(void *arg, enum installation_answer answer, const char *reason)
 {
 	struct ledger *ledger = arg;
 
-	pg_send(ledger->pg, schema_check_sql, NULL, on_schema, ledger);
+	switch (answer) {
+	case INSTALLATION_OURS:
+		serve(ledger);
+		break;
+	case INSTALLATION_MISFIT:
+		refuse(ledger, "the schema does not fit", "the schema fits no more", reason);
+		break;
+	case INSTALLATION_FOREIGN:
+		refuse(ledger, "the database is not this environment's: nothing is performed",
+		       "the database is not this environment's any more", reason);
+		break;
+	case INSTALLATION_UNKNOWN: /* no reason to end what runs */
+		ask_again(ledger, "the database does not say whether its schema fits", reason);
+		break;
+	}
+}
+
+static void check(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	installation_ask(&ledger->question, ledger->pg);
 }
 
 static void on_down(void *arg, const char *reason)
@@ -315,7 +339,10 @@ static void on_check(void *arg, struct health_report *report)
 	bool stopping = ledger->state == LEDGER_DRAINING || ledger->state == LEDGER_RELEASING;
 
 	health_say(report, "database", database, database ? "connected" : "not connected");
-	health_say(report, "schema", schema, schema ? "fits" : "not known to fit");
+	health_say(report, "schema", schema, "%s",
+		   schema                 ? "fits"
+		   : *ledger->misfit.text ? ledger->misfit.text
+					  : "not known to fit");
 	health_say(report, "lease", lease, lease ? "held" : "not held");
 	health_say(report, "assignment", assignment,
 		   assignment ? "member of the group" : "the group has assigned nothing");
@@ -363,7 +390,7 @@ static bool listen_for_health(struct ledger *ledger)
 struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules *rules)
 {
 	struct ledger *ledger = mem_zero(sizeof(*ledger));
-	const struct pg_events events = { .up = check_schema, .down = on_down, .arg = ledger };
+	const struct pg_events events = { .up = check, .down = on_down, .arg = ledger };
 
 	ledger->meter = meter_new(conf, rules);
 	const struct pg_settings settings = database_settings(conf, ledger->meter);
@@ -374,7 +401,10 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->term = loop_signal_new(ledger->loop, SIGTERM, on_signal, ledger);
 	ledger->interrupt = loop_signal_new(ledger->loop, SIGINT, on_signal, ledger);
 	ledger->drained = loop_timer_new(ledger->loop, on_not_drained, ledger);
-	ledger->check = loop_timer_new(ledger->loop, check_schema, ledger);
+	ledger->check = loop_timer_new(ledger->loop, check, ledger);
+	ledger->question = (struct installation_question){ .environment = conf->general.environment,
+							   .answered = on_checked,
+							   .arg = ledger };
 	ledger->pg = pg_new(ledger->loop, log, &settings, &events);
 	ledger->census = census_new(ledger->loop, log, ledger->pg, conf, rules, ledger->meter);
 	return ledger;

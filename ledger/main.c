@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "installation.h"
 #include "ledger.h"
 #include "log.h"
 #include "options.h"
@@ -72,6 +73,8 @@ static enum exit_code run(const struct conf *conf, struct rules *rules, const st
 	log_lines(log, "configuration", warnings);
 	log_info(log, "starting", LOG_TEXT("version", COUNTERFOIL_VERSION),
 		 LOG_TEXT("instance", conf->general.instance), LOG_INT("pid", getpid()));
+	if (!*conf->general.environment)
+		log_warn(log, INSTALLATION_NO_ENVIRONMENT);
 	ledger = ledger_new(log, conf, rules);
 	exit_code = ledger_run(ledger);
 	if (exit_code == EXIT_ERROR)

@@ -416,6 +416,11 @@ bool flow_schema(const struct flow *flow)
 	return outbox_ready(flow->outbox);
 }
 
+const char *flow_misfit(const struct flow *flow)
+{
+	return outbox_misfit(flow->outbox);
+}
+
 struct health_wait flow_oldest(const struct flow *flow)
 {
 	return flow->oldest;
@@ -457,11 +462,12 @@ static void make_reader(struct flow *flow)
 }
 
 static void make_outbox(struct flow *flow, struct loop *loop, const struct pg_settings *pg,
-			const char *lease)
+			const char *lease, const char *environment)
 {
 	const struct outbox_settings settings = {
 		.lease = lease,
 		.size_limit = publisher_size_limit(flow->publisher),
+		.environment = environment,
 	};
 	const struct outbox_events events = {
 		.ready = on_ready,
@@ -498,7 +504,7 @@ bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
 		flow_free(flow);
 		return false;
 	}
-	make_outbox(flow, loop, pg, lease);
+	make_outbox(flow, loop, pg, lease, conf->general.environment);
 	*flow_r = flow;
 	return true;
 }

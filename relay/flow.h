@@ -52,7 +52,8 @@ void flow_forget(struct flow *flow);
 void flow_say_totals(const struct flow *flow); /* into the log */
 
 bool flow_database(const struct flow *flow);             /* connected */
-bool flow_schema(const struct flow *flow);               /* and the schema fits */
+bool flow_schema(const struct flow *flow);               /* its schema fits, and it is ours */
+const char *flow_misfit(const struct flow *flow);        /* why not, last; "": not known */
 struct health_wait flow_oldest(const struct flow *flow); /* row of the outbox */
 void flow_measure(const struct flow *flow);              /* into the meter */
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "conf.h"
+#include "installation.h"
 #include "kafka.h"
 #include "log.h"
 #include "loop.h"
@@ -71,6 +72,8 @@ static enum exit_code run(const struct conf *conf, struct log *log)
 	log_info(log, "starting", LOG_TEXT("version", COUNTERFOIL_VERSION),
 		 LOG_TEXT("config", conf->path),
 		 LOG_TEXT("environment", conf->general.environment));
+	if (!*conf->general.environment)
+		log_warn(log, INSTALLATION_NO_ENVIRONMENT);
 	if (relay_listen(program.relay, &err)) {
 		loop_run(program.loop);
 	} else {

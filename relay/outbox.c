@@ -7,9 +7,9 @@
 #include <xxhash.h>
 
 #include "crash.h"
+#include "installation.h"
 #include "mem.h"
 #include "row.h"
-#include "schema.h"
 #include "sql.h"
 
 #define CHECK_AGAIN   (2 * USEC_SEC)
@@ -18,7 +18,8 @@
 
 enum outbox_state {
 	STATE_DOWN,     /* no connection */
-	STATE_CHECKING, /* connected; the schema is asked for, or will be by `check` */
+	STATE_CHECKING, /* connected; schema and installation are asked for, or will be by `check`
+			 */
 	STATE_READY,
 };
 
@@ -31,6 +32,8 @@ struct outbox {
 	struct meter *meter;
 	struct pg *pg;
 	struct loop_timer *check;
+	struct installation_question question;
+	struct err misfit; /* why the database cannot be used; "": it can, or nobody knows */
 
 	bool polling;
 	struct reader_poll poll; /* the one on its way */
@@ -38,7 +41,7 @@ struct outbox {
 	uint64_t short_deletes;
 	usec_t delete_at;        /* earliest time of the next one, after a refusal */
 	struct pg_params params; /* memory for the next statement */
-	struct log_limit schema_said;
+	struct log_limit misfit_said;
 	struct log_limit refusal_said;
 	struct log_limit short_said;
 };
@@ -78,30 +81,48 @@ static void say_refusal(struct outbox *outbox, const char *statement, const stru
 
 /* --- the connection --- */
 
-static void on_checked(void *arg, const PGresult *result, const struct pg_error *error)
+static const char *message_of(enum installation_answer answer)
+{
+	switch (answer) {
+	case INSTALLATION_OURS:
+	case INSTALLATION_MISFIT:
+		break;
+	case INSTALLATION_FOREIGN:
+		return "the database is not this environment's: nothing is published";
+	case INSTALLATION_UNKNOWN:
+		return "the database does not say whether its schema fits";
+	}
+	return "the database's schema does not fit";
+}
+
+static void on_checked(void *arg, enum installation_answer answer, const char *reason)
 {
 	struct outbox *outbox = arg;
-	struct err err;
 	uint64_t held;
-	if (error && error->kind != PG_REFUSED)
-		return; /* on_down() follows */
-	if (schema_check(result, error, &err)) {
+	if (answer == INSTALLATION_OURS) {
 		set_state(outbox, STATE_READY);
-		outbox->schema_said = (struct log_limit){ 0 };
+		outbox->misfit.text[0] = '\0';
+		outbox->misfit_said = (struct log_limit){ 0 };
 		outbox->events.ready(outbox->events.arg);
 		return;
 	}
-	if (log_limit_pass(&outbox->schema_said, usec_boot(), SAY_EVERY, &held))
-		log_error(outbox->log, "the database's schema does not fit",
-			  LOG_TEXT("text", err.text), LOG_INT("held_back", held));
+	err_set(&outbox->misfit, "%s", reason);
+	if (log_limit_pass(&outbox->misfit_said, usec_boot(), SAY_EVERY, &held))
+		log_error(outbox->log, message_of(answer), LOG_TEXT("text", reason),
+			  LOG_INT("held_back", held));
 	loop_timer_set(outbox->check, CHECK_AGAIN);
+}
+
+const char *outbox_misfit(const struct outbox *outbox)
+{
+	return outbox->misfit.text;
 }
 
 static void check(void *arg)
 {
 	struct outbox *outbox = arg;
 	if (outbox->state == STATE_CHECKING)
-		pg_send(outbox->pg, schema_check_sql, NULL, on_checked, outbox);
+		installation_ask(&outbox->question, outbox->pg);
 }
 
 static void on_up(void *arg)
@@ -331,6 +352,9 @@ struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_se
 	outbox->window = window;
 	outbox->meter = meter;
 	outbox->check = loop_timer_new(loop, check, outbox);
+	outbox->question = (struct installation_question){ .environment = settings->environment,
+							   .answered = on_checked,
+							   .arg = outbox };
 	outbox->pg = pg_new(loop, log, pg, &pg_events);
 	return outbox;
 }

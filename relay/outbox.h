@@ -19,7 +19,7 @@
 #define OUTBOX_DELETES     4    /* statements on their way at once */
 
 struct outbox_events {
-	/* Connected, and the schema fits. */
+	/* Connected, the schema fits, and the database is ours. */
 	void (*ready)(void *arg);
 	/* The connection is gone; was_ready: it could be used before. */
 	void (*down)(void *arg, const char *reason, bool was_ready);
@@ -38,8 +38,9 @@ struct outbox_events {
 };
 
 struct outbox_settings {
-	const char *lease;  /* its name; borrowed */
-	int64_t size_limit; /* of a row, in bytes */
+	const char *lease;       /* its name; borrowed */
+	int64_t size_limit;      /* of a row, in bytes */
+	const char *environment; /* general.environment; borrowed */
 };
 
 struct outbox;
@@ -50,7 +51,8 @@ struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_se
 void outbox_free(struct outbox *outbox);
 
 bool outbox_connected(const struct outbox *outbox);
-bool outbox_ready(const struct outbox *outbox); /* and the schema fits */
+bool outbox_ready(const struct outbox *outbox); /* the schema fits, and the database is ours */
+const char *outbox_misfit(const struct outbox *outbox); /* why not, last; "": not known */
 
 bool outbox_polling(const struct outbox *outbox); /* a poll is on its way: send no other */
 void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps);

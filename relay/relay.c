@@ -311,7 +311,11 @@ static void on_check(void *arg, struct health_report *report)
 			relay->state == RELAY_STOPPED;
 	const struct health_wait oldest = flow_oldest(relay->flow);
 	health_say(report, "database", database, database ? "connected" : "not connected");
-	health_say(report, "schema", schema, schema ? "fits" : "not known to fit");
+	const char *misfit = flow_misfit(relay->flow);
+	health_say(report, "schema", schema, "%s",
+		   schema    ? "fits"
+		   : *misfit ? misfit
+			     : "not known to fit");
 	health_say(report, "lease", lease, "%s",
 		   lease ? role_of(relay) : "nobody is known to hold it");
 	health_say(report, "running", !draining, draining ? "stopping" : "yes");
