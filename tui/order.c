@@ -13,14 +13,14 @@
 #include "writer.h"
 
 /* RFC 9562, version 4. */
-static void make_uuid(char *text, size_t size)
+void order_operation(char *text)
 {
 	unsigned char b[16];
 	if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
 		abort();
 	b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
 	b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-	(void)snprintf(text, size,
+	(void)snprintf(text, ORDER_OPERATION,
 		       "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
 		       b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
 		       b[13], b[14], b[15]);
@@ -30,7 +30,7 @@ void order_init(struct order *order, int64_t id, int32_t epoch, const char *stat
 {
 	*order = (struct order){ .id = id, .epoch = epoch };
 	(void)snprintf(order->state, sizeof(order->state), "%s", state);
-	make_uuid(order->operation, sizeof(order->operation));
+	order_operation(order->operation);
 }
 
 static void add_claim(struct writer *writer, const char *name, const char *text)
@@ -39,8 +39,7 @@ static void add_claim(struct writer *writer, const char *name, const char *text)
 		writer_bytes(writer, name, text, strlen(text));
 }
 
-/* Claims only: the database knows who its session_user is, the rest is hearsay. */
-static void add_claims(struct buf *out)
+void order_claims(struct buf *out)
 {
 	struct writer writer = { .out = out };
 	const struct passwd *user = getpwuid(getuid());
@@ -63,7 +62,7 @@ void order_params(const struct order *order, const char *reason, bool dry_run,
 		  struct pg_params *params)
 {
 	BUF_AUTO struct buf claims = { 0 };
-	add_claims(&claims);
+	order_claims(&claims);
 	pg_add_int8(params, order->id);
 	pg_add_int4(params, order->epoch);
 	pg_add_text(params, order->state);

@@ -6,11 +6,18 @@
 #include "buf.h"
 #include "pg.h"
 
+#define ORDER_OPERATION 37
+
+/* What orders of any kind carry: an operation id, and who asks. These are claims: the database
+ * knows who its session_user is, the rest is hearsay. */
+void order_operation(char *text); /* ORDER_OPERATION bytes */
+void order_claims(struct buf *out);
+
 struct order {
 	int64_t id; /* of the effect */
 	int32_t epoch;
 	char state[16]; /* as it was shown: the database refuses when it is another by now */
-	char operation[37];
+	char operation[ORDER_OPERATION];
 };
 
 /* The result's words, and what they mean for whoever asked. */

@@ -131,6 +131,56 @@ ALTER TABLE counterfoil.audit
   ADD COLUMN about text,                   -- 'outbox counterfoil.outbox', 'installation'; NULL: a key
   ADD CHECK ((about IS NULL) = (effect_id IS NOT NULL));
 
+-- --- a copy is adopted ---------------------------------------------------------------------------------
+
+-- Makes the database that of this server and environment. The rest of what is expected is what the
+-- operator was shown: adopted is only what was seen. The same operation asked for again gets its
+-- first answer. result: done; already (there was nothing to do); changed; refused.
+CREATE FUNCTION counterfoil.adopt(environment text, server text, recorded_identifier text,
+   recorded_environment text, operation uuid, reason text, claims jsonb,
+   OUT result text, OUT detail text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
+#variable_conflict use_column
+DECLARE
+  here text := (SELECT c.system_identifier::text FROM pg_control_system() c);
+  i counterfoil.installation;
+  n counterfoil.installation;
+BEGIN
+  PERFORM set_config('synchronous_commit', 'on', true);
+  LOCK TABLE counterfoil.installation IN SHARE ROW EXCLUSIVE MODE;  -- it may have no row to lock
+  SELECT * INTO i FROM counterfoil.installation;
+  SELECT a.result, a.detail INTO adopt.result, adopt.detail
+  FROM counterfoil.audit a WHERE a.operation = adopt.operation;
+  IF FOUND THEN
+    RETURN;
+  ELSIF here <> adopt.server THEN
+    adopt.result := 'changed';
+    adopt.detail := 'this is another server by now';
+  ELSIF i.system_identifier = here AND i.environment = adopt.environment THEN
+    adopt.result := 'already';
+    adopt.detail := 'it belongs to this server and environment';
+  ELSIF (i.system_identifier, i.environment)
+      IS DISTINCT FROM (adopt.recorded_identifier, adopt.recorded_environment) THEN
+    adopt.result := 'changed';
+    adopt.detail := 'somebody else has adopted it meanwhile';
+  ELSIF adopt.environment = '' AND i.environment <> '' THEN
+    adopt.result := 'refused';
+    adopt.detail := format('it belongs to environment "%s": a new one must be named', i.environment);
+  END IF;
+  IF adopt.result IS NOT NULL THEN RETURN; END IF;
+  adopt.result := 'done';
+  adopt.detail := 'it belongs to this server and environment now';
+  INSERT INTO counterfoil.installation AS x (system_identifier, environment)
+    VALUES (here, adopt.environment)
+    ON CONFLICT (one) DO UPDATE SET system_identifier = here, environment = adopt.environment,
+      adopted_at = clock_timestamp(), adopted_by = session_user
+    RETURNING x.* INTO n;
+  INSERT INTO counterfoil.audit (operation, claims, action, about, result, detail, reason, before, after)
+    VALUES (adopt.operation, coalesce(adopt.claims, '{}'), 'adopt', 'installation', adopt.result,
+      adopt.detail, nullif(adopt.reason, ''), coalesce(to_jsonb(i), '{}'), to_jsonb(n));
+END $f$;
+REVOKE ALL ON FUNCTION counterfoil.adopt FROM PUBLIC;
+
 -- --- dead rows are put back, or dropped ---------------------------------------------------------------
 
 -- A row of the answer, one for each dead or parked row that was asked for. result: done; already
