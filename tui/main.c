@@ -6,6 +6,7 @@
 
 #include "clean.h"
 #include "command.h"
+#include "command_adopt.h"
 #include "command_find.h"
 #include "command_list.h"
 #include "command_replay.h"
@@ -19,6 +20,7 @@ static const struct command commands[] = {
 	{ "show", "one key in full", show_run },
 	{ "find", "keys by key, subject, event, provider's id or place in a topic", find_run },
 	{ "replay", "run a dead key again, or a waiting one now", replay_run },
+	{ "adopt", "make a restored or copied database this environment's", adopt_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
 	  migrate_run },
 };
