@@ -84,7 +84,8 @@ CREATE TABLE counterfoil.suspect (
   first      bigint NOT NULL,              -- ids, both included
   last       bigint NOT NULL,
   crashes    int NOT NULL,                 -- in this range, one after the other
-  alone      int NOT NULL DEFAULT 0,       -- of these, with a range of one row
+  alone      int NOT NULL DEFAULT 0,       -- of these, while its one row was alone in flight
+  alone_now  boolean NOT NULL DEFAULT false, -- it is, and not for long: a crash now is one of them
   updated_at timestamptz NOT NULL DEFAULT clock_timestamp());
 
 -- --- what relays say of themselves --------------------------------------------------------------------
@@ -189,7 +190,7 @@ REVOKE ALL ON FUNCTION counterfoil.adopt FROM PUBLIC;
 CREATE TYPE counterfoil.outbox_verdict AS (
   row_id bigint, event_id uuid, result text, detail text, behind bigint);
 
--- A row of outbox_dead would go back to the table of the same id and event.
+-- One event's content, whenever it was written.
 CREATE FUNCTION counterfoil.outbox_own_content(d counterfoil.outbox_dead, o counterfoil.outbox)
 RETURNS boolean LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
 $f$ SELECT (d.topic, d.type, nullif(d.ordering_key, ''), d.partition, d.message_key, d.payload, d.headers)
@@ -202,53 +203,59 @@ REVOKE ALL ON FUNCTION counterfoil.outbox_own_content FROM PUBLIC;
 CREATE FUNCTION counterfoil.judge_outbox(action text, source text, row_ids bigint[])
 RETURNS SETOF counterfoil.outbox_verdict
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
-  WITH f AS (
-    SELECT a.id, d AS dead, d.row_id, d.event_id, d.parked, d.order_hash, k.still, k.parked AS waiting, o,
+  WITH asked AS (SELECT DISTINCT unnest($3) AS id),
+  own AS (SELECT $1 = 'requeue' AND $2 = 'counterfoil.outbox' AS requeue),
+  found AS (
+    SELECT a.id, d.row_id, d.event_id, d.parked, d.order_hash, o.id AS twin,
+      NOT counterfoil.outbox_own_content(d, o) AS clash,
       row_number() OVER (PARTITION BY d.order_hash ORDER BY d.row_id, d.event_id) = 1 AS first
-    FROM (SELECT DISTINCT unnest($3) AS id) a
+    FROM asked a CROSS JOIN own
     LEFT JOIN counterfoil.outbox_dead d ON d.source = $2 AND d.row_id = a.id
-    LEFT JOIN LATERAL (
-      SELECT min(x.row_id) FILTER (WHERE NOT x.parked) AS still, count(*) FILTER (WHERE x.parked) AS parked
-      FROM counterfoil.outbox_dead x
-      WHERE x.source = $2 AND x.order_hash = d.order_hash AND x.row_id <> ALL ($3)) k ON true
-    LEFT JOIN counterfoil.outbox o ON $1 = 'requeue' AND $2 = 'counterfoil.outbox' AND o.event_id = d.event_id),
-  g AS (SELECT f.*, CASE WHEN f.first AND f.order_hash IS NOT NULL AND f.still IS NULL THEN f.waiting
-    ELSE 0 END AS behind FROM f)
-  SELECT g.id, g.event_id, v.result, v.detail, CASE WHEN v.result = 'done' THEN g.behind ELSE 0 END
-  FROM g, LATERAL (SELECT
+    LEFT JOIN counterfoil.outbox o ON own.requeue AND o.event_id = d.event_id),
+  keys AS (  -- what else there is of their keys
+    SELECT k.order_hash, min(x.row_id) FILTER (WHERE NOT x.parked) AS dead, count(*) FILTER (WHERE x.parked) AS parked
+    FROM (SELECT DISTINCT order_hash FROM found WHERE order_hash IS NOT NULL) k
+    JOIN counterfoil.outbox_dead x ON x.source = $2 AND x.order_hash = k.order_hash
+    LEFT JOIN asked a ON a.id = x.row_id
+    WHERE a.id IS NULL GROUP BY 1),
+  judged AS (
+    SELECT f.*, k.dead, coalesce(k.parked, 0) AS waiting,
+      CASE WHEN f.first AND k.dead IS NULL THEN coalesce(k.parked, 0) ELSE 0 END AS behind,
+      CASE
+        WHEN f.row_id IS NULL AND own.requeue AND EXISTS (SELECT FROM counterfoil.outbox x WHERE x.id = f.id)
+          THEN 'already'
+        WHEN f.row_id IS NULL THEN 'missing'
+        WHEN $1 = 'requeue' AND f.parked AND k.dead IS NOT NULL THEN 'refused'
+        WHEN f.clash OR bool_or(f.clash) OVER (PARTITION BY f.order_hash) AND f.order_hash IS NOT NULL THEN 'refused'
+        ELSE 'done' END AS result
+    FROM found f CROSS JOIN own LEFT JOIN keys k ON k.order_hash = f.order_hash)
+  SELECT j.id, j.event_id, j.result,
     CASE
-      WHEN g.row_id IS NULL AND $1 = 'requeue' AND $2 = 'counterfoil.outbox'
-        AND EXISTS (SELECT FROM counterfoil.outbox x WHERE x.id = g.id) THEN 'already'
-      WHEN g.row_id IS NULL THEN 'missing'
-      WHEN $1 = 'requeue' AND g.parked AND g.still IS NOT NULL THEN 'refused'
-      WHEN (g.o).id IS NOT NULL AND NOT counterfoil.outbox_own_content(g.dead, g.o) THEN 'refused'
-      ELSE 'done' END AS result,
-    CASE
-      WHEN g.row_id IS NULL AND $1 = 'requeue' AND $2 = 'counterfoil.outbox'
-        AND EXISTS (SELECT FROM counterfoil.outbox x WHERE x.id = g.id) THEN 'it is in the outbox'
-      WHEN g.row_id IS NULL THEN 'there is no such dead row'
-      WHEN $1 = 'requeue' AND g.parked AND g.still IS NOT NULL THEN
-        format('it waits behind row %s, which is dead: settle that one', g.still)
-      WHEN (g.o).id IS NOT NULL AND NOT counterfoil.outbox_own_content(g.dead, g.o) THEN
-        format('its event is in the outbox again with other content, as row %s: only one can be sent', (g.o).id)
-      WHEN (g.o).id IS NOT NULL THEN
-        format('its event is in the outbox already, as row %s: only the copy is dropped', (g.o).id)
+      WHEN j.result = 'already' THEN 'it is in the outbox'
+      WHEN j.result = 'missing' THEN 'there is no such dead row'
+      WHEN j.clash THEN
+        format('its event is in the outbox again with other content, as row %s: only one can be sent', j.twin)
+      WHEN j.result = 'refused' AND j.parked AND j.dead IS NOT NULL THEN
+        format('it waits behind row %s, which is dead: settle that one', j.dead)
+      WHEN j.result = 'refused' THEN 'another row of its key cannot go back: settle that one'
+      WHEN j.twin IS NOT NULL THEN format('its event is in the outbox already, as row %s: only the copy is dropped', j.twin)
       WHEN $1 = 'requeue' THEN 'it goes back to the outbox'
       ELSE 'it is dropped for good' END
     || CASE
-      WHEN g.row_id IS NULL OR g.parked OR g.order_hash IS NULL THEN ''
-      WHEN g.still IS NOT NULL AND g.waiting > 0 THEN
-        format('; what is parked waits for row %s of its key, which is dead too', g.still)
-      WHEN g.behind = 1 THEN '; 1 row parked behind it goes back'
-      WHEN g.behind > 1 THEN format('; %s rows parked behind it go back', g.behind)
-      ELSE '' END AS detail) v
-  ORDER BY g.id, g.event_id
+      WHEN j.result <> 'done' THEN ''
+      WHEN j.dead IS NOT NULL AND j.waiting > 0 THEN
+        format('; what is parked waits for row %s of its key, which is dead too', j.dead)
+      WHEN j.behind = 1 THEN '; 1 row parked behind it goes back'
+      WHEN j.behind > 1 THEN format('; %s rows parked behind it go back', j.behind)
+      ELSE '' END,
+    CASE WHEN j.result = 'done' THEN j.behind ELSE 0 END
+  FROM judged j ORDER BY j.id, j.event_id
 $f$;
 REVOKE ALL ON FUNCTION counterfoil.judge_outbox FROM PUBLIC;
 
 -- One row back into our own outbox, under its old id unless that belongs to another event by now (or
--- would be given to one: the sequence is behind it). Returns the id that it has; one that is there
--- already with the same content is left as it is.
+-- would be given to one: the sequence is behind it). Returns the id that it has; NULL: it is there
+-- already with the same content, and is left as it is.
 CREATE FUNCTION counterfoil.put_back_own(d counterfoil.outbox_dead, fresh boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
@@ -274,7 +281,7 @@ BEGIN
     IF FOUND THEN RETURN at_id; END IF;
     SELECT * INTO o FROM counterfoil.outbox x WHERE x.event_id = d.event_id;
     IF FOUND THEN
-      IF counterfoil.outbox_own_content(d, o) THEN RETURN o.id; END IF;
+      IF counterfoil.outbox_own_content(d, o) THEN RETURN NULL; END IF;
       RAISE EXCEPTION 'the event of row % is in the outbox again with other content, as row %: only one can be sent',
         d.row_id, o.id USING ERRCODE = 'unique_violation';
     END IF;
@@ -316,7 +323,7 @@ BEGIN
       (SELECT string_agg('o.' || quote_ident(c), ', ') FROM unnest(others) c),
       (SELECT string_agg('r.' || quote_ident(c), ', ') FROM unnest(others) c), rel)
     INTO at_id, event, same USING d.row;
-    IF event = d.event_id AND same THEN RETURN at_id; END IF;
+    IF event = d.event_id AND same THEN RETURN NULL; END IF;
     IF event = d.event_id THEN
       RAISE EXCEPTION 'the event of row % is in the table again with other content, as row %: only one can be sent',
         d.row_id, at_id USING ERRCODE = 'unique_violation';
@@ -329,8 +336,8 @@ END $f$;
 REVOKE ALL ON FUNCTION counterfoil.put_back_mapped FROM PUBLIC;
 
 -- The dead and parked rows of one key that were asked for, and all that is parked behind them when
--- no dead row of the key is left: together, or none of them. Returns where the rows are now; what was
--- dropped, and what stands under its old id, is not among them.
+-- no dead row of the key is left: together, or none of them. Returns the ids of those that have
+-- another one now, and null for copies of what is there already.
 CREATE FUNCTION counterfoil.settle_key(action text, s counterfoil.outbox_source, row_ids bigint[], hash bigint)
 RETURNS jsonb LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
@@ -358,9 +365,9 @@ BEGIN
     ELSE
       at_id := counterfoil.put_back_mapped(s, d, fresh);
     END IF;
-    IF at_id <> d.row_id THEN
-      moved := moved || jsonb_build_object(d.event_id::text, at_id);
-      fresh := fresh OR at_id > d.row_id;  -- what is behind it stays behind it
+    IF at_id IS DISTINCT FROM d.row_id THEN
+      moved := moved || jsonb_build_object(d.row_id || ' ' || d.event_id, at_id);
+      fresh := fresh OR at_id IS NOT NULL;  -- what is behind it stays behind it
     END IF;
     DELETE FROM counterfoil.outbox_dead x
     WHERE x.source = d.source AND x.row_id = d.row_id AND x.event_id = d.event_id;
@@ -385,6 +392,7 @@ DECLARE
   judged counterfoil.outbox_verdict[];
   key record;
   moved jsonb;
+  place text;
   refusal text;
   before jsonb;
 BEGIN
@@ -434,12 +442,15 @@ BEGIN
       refusal := SQLERRM;
     END;
     FOREACH v IN ARRAY key.verdicts::counterfoil.outbox_verdict[] LOOP
+      place := v.row_id || ' ' || v.event_id;
       IF refusal IS NOT NULL THEN
         v.result := 'refused';
         v.detail := refusal;
         v.behind := 0;
-      ELSIF moved ->> v.event_id::text > v.row_id::text AND v.detail NOT LIKE 'its event is%' THEN
-        v.detail := v.detail || format('; its id is %s now, another event has the old one', moved ->> v.event_id::text);
+      ELSIF jsonb_typeof(moved -> place) = 'null' AND s.name <> 'counterfoil.outbox' THEN
+        v.detail := 'its event is in the table already: only the copy is dropped';
+      ELSIF moved ->> place IS NOT NULL THEN
+        v.detail := v.detail || format('; its id is %s now, another event has the old one', moved ->> place);
       END IF;
       answer := answer || v;
     END LOOP;
