@@ -1,10 +1,14 @@
-/* CloudEvents in binary mode. Source: CloudEvents 1.0.2 and its Kafka protocol binding, 3.2. */
+/* CloudEvents in binary mode. Source: CloudEvents 1.0.2 and its Kafka protocol binding, 3.2.
+ *
+ * The row's own headers are members of a JSON object: a string is its text, anything else stands as
+ * it was written. */
 #include "encode.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
 #include "mem.h"
 #include "partition.h"
 #include "wire.h"
@@ -28,6 +32,13 @@ struct encoder {
 	struct encode_header *headers;
 	size_t count;
 	size_t room;
+
+	char *texts; /* names and values of own headers */
+	size_t texts_length;
+	size_t texts_room;
+	bool typed; /* one of them says what the content is */
+	size_t dropped;
+	struct err fault;
 };
 
 static struct row_bytes text_bytes(const char *text)
@@ -84,29 +95,58 @@ static bool reserved(struct row_bytes name)
 	return name.length >= prefix.length && memcmp(name.data, prefix.data, prefix.length) == 0;
 }
 
-static bool can_carry(struct row_bytes name, struct row_bytes value)
+static bool can_carry(struct row_bytes name)
 {
-	return value.data && name.length > 0 && name.length <= WIRE_HEADER_NAME_MAX &&
-	       !reserved(name);
+	return name.length > 0 && name.length <= WIRE_HEADER_NAME_MAX && !reserved(name);
 }
 
-/* The row's own headers; how many had to be dropped. */
-static size_t add_own(struct encoder *encoder, const struct row *row)
+static struct row_bytes keep(struct encoder *encoder, struct row_bytes bytes)
 {
-	struct row_bytes rest = row->headers, name, value;
-	size_t dropped = 0;
-	bool typed = false;
-	while (row_header_next(&rest, &name, &value)) {
-		if (!can_carry(name, value)) {
-			dropped++;
-			continue;
-		}
-		typed = typed || same(name, LITERAL(WIRE_CONTENT_TYPE));
-		add(encoder, name, value);
+	char *kept = encoder->texts + encoder->texts_length;
+	memcpy(kept, bytes.data, bytes.length);
+	encoder->texts_length += bytes.length;
+	return (struct row_bytes){ .data = kept, .length = bytes.length };
+}
+
+static bool add_member(void *arg, const char *name_text, size_t name_length,
+		       const struct json_value *value, struct err *err)
+{
+	struct encoder *encoder = arg;
+	struct row_bytes name = { .data = name_text, .length = name_length };
+	struct row_bytes text = { .data = value->text, .length = value->length };
+	(void)err;
+	if (value->type == JSON_NULL || !can_carry(name)) {
+		encoder->dropped++;
+		return true;
 	}
-	if (!typed)
+	encoder->typed = encoder->typed || same(name, LITERAL(WIRE_CONTENT_TYPE));
+	name = keep(encoder, name);
+	add(encoder, name, keep(encoder, text));
+	return true;
+}
+
+/* No name and no value is longer than it stands in the text, so all of them find room in a text of
+ * that length, which need not move while they are added. */
+static bool add_members(struct encoder *encoder, struct row_bytes object)
+{
+	encoder->texts_length = 0;
+	if (object.length > encoder->texts_room) {
+		encoder->texts_room = object.length;
+		encoder->texts = mem_grow(encoder->texts, object.length, 1);
+	}
+	return json_members(object.data, object.length, &encoder->fault, add_member, encoder) ||
+	       err_prefix(&encoder->fault, "its headers");
+}
+
+static bool add_own(struct encoder *encoder, const struct row *row)
+{
+	encoder->typed = false;
+	encoder->dropped = 0;
+	if (row->headers.data && !add_members(encoder, row->headers))
+		return false;
+	if (!encoder->typed)
 		add(encoder, LITERAL(WIRE_CONTENT_TYPE), encoder->content_type);
-	return dropped;
+	return true;
 }
 
 static struct row_bytes key_of(const struct encoder *encoder, const struct row *row)
@@ -138,14 +178,15 @@ void encode_row(struct encoder *encoder, const struct row *row, struct encode_me
 	encoder->count = 0;
 	(void)encode_uuid(row->event_id, encoder->event_id);
 	add_cloudevents(encoder, row);
-	size_t dropped = add_own(encoder, row);
+	bool fits = add_own(encoder, row);
 	struct row_bytes key = key_of(encoder, row);
 	*message_r = (struct encode_message){
 		.key = key,
 		.value = row->payload,
 		.headers = encoder->headers,
 		.header_count = encoder->count,
-		.dropped = dropped,
+		.dropped = encoder->dropped,
+		.fault = fits ? NULL : encoder->fault.text,
 		.hash = hash_of(encoder, row, key),
 	};
 }
@@ -195,5 +236,6 @@ void encoder_free(struct encoder *encoder)
 	if (!encoder)
 		return;
 	free(encoder->headers);
+	free(encoder->texts);
 	free(encoder);
 }

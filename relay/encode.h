@@ -22,7 +22,8 @@ struct encode_message {
 	struct row_bytes value; /* data NULL: a tombstone */
 	const struct encode_header *headers;
 	size_t header_count;
-	size_t dropped; /* headers that a message cannot carry: null, reserved, badly named */
+	size_t dropped;    /* headers that a message cannot carry: null, reserved, badly named */
+	const char *fault; /* why no message can be made of the row, or NULL */
 	uint32_t hash;
 };
 

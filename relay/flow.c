@@ -187,7 +187,7 @@ static void sort_numbers(int *numbers, const PGresult *result, size_t count)
 /* The rows come sorted, but for gaps that were found: they stand behind. */
 static size_t order_rows(struct flow *flow, const PGresult *result)
 {
-	size_t count = (size_t)pg_rows(result);
+	size_t count = (size_t)row_count(result);
 	bool sorted = true;
 	int64_t last = INT64_MIN;
 	if (count > flow->numbers_room) {

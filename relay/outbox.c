@@ -10,6 +10,7 @@
 #include "installation.h"
 #include "mem.h"
 #include "row.h"
+#include "source.h"
 #include "sql.h"
 
 #define CHECK_AGAIN   (2 * USEC_SEC)
@@ -30,6 +31,7 @@ struct outbox {
 	struct outbox_events events;
 	struct window *window;
 	struct meter *meter;
+	struct source *source;
 	struct pg *pg;
 	struct loop_timer *check;
 	struct installation_question question;
@@ -169,6 +171,13 @@ static void add_gaps(struct pg_params *params, const struct reader_poll *poll,
 	pg_add_array(params, &last);
 }
 
+static void add_topics(struct pg_params *params)
+{
+	PG_ARRAY_AUTO struct pg_array topics;
+	pg_array_init(&topics, PG_TEXT);
+	pg_add_array(params, &topics);
+}
+
 void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps)
 {
 	struct pg_params *params = &outbox->params;
@@ -178,9 +187,12 @@ void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const st
 	pg_add_int4(params, (int32_t)poll->rows);
 	pg_add_int8(params, (int64_t)poll->bytes);
 	pg_add_int8(params, outbox->settings.size_limit);
+	add_topics(params);
+	pg_add_bool(params, false);
+	pg_add_text(params, outbox->source->name);
 	outbox->poll = *poll;
 	outbox->polling = true;
-	pg_send(outbox->pg, sql_poll, params, on_polled, outbox);
+	pg_send(outbox->pg, outbox->source->poll, params, on_polled, outbox);
 }
 
 static void on_listed(void *arg, const PGresult *result, const struct pg_error *error)
@@ -204,7 +216,7 @@ static void on_listed(void *arg, const PGresult *result, const struct pg_error *
 
 void outbox_list_holders(struct outbox *outbox)
 {
-	pg_send(outbox->pg, sql_holders, NULL, on_listed, outbox);
+	pg_send(outbox->pg, outbox->source->holders, NULL, on_listed, outbox);
 }
 
 /* --- deleting --- */
@@ -279,7 +291,7 @@ static void delete_some(struct outbox *outbox, int64_t token)
 	pg_add_int8(params, token);
 	outbox->deleting++;
 	crash_point("delete.send");
-	pg_send(outbox->pg, sql_delete, params, on_deleted, deletion);
+	pg_send(outbox->pg, outbox->source->remove, params, on_deleted, deletion);
 	crash_point("delete.sent");
 }
 
@@ -327,7 +339,7 @@ void outbox_measure(struct outbox *outbox)
 	struct pg_params *params = &outbox->params;
 	pg_params_clear(params);
 	pg_add_int8(params, MEASURED_ROWS);
-	pg_send(outbox->pg, sql_measure, params, on_measured, outbox);
+	pg_send(outbox->pg, outbox->source->measure, params, on_measured, outbox);
 }
 
 bool outbox_polling(const struct outbox *outbox)
@@ -351,6 +363,7 @@ struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_se
 	outbox->events = *events;
 	outbox->window = window;
 	outbox->meter = meter;
+	outbox->source = source_new(NULL);
 	outbox->check = loop_timer_new(loop, check, outbox);
 	outbox->question = (struct installation_question){ .environment = settings->environment,
 							   .answered = on_checked,
@@ -366,5 +379,6 @@ void outbox_free(struct outbox *outbox)
 	pg_free(outbox->pg);
 	loop_timer_free(outbox->check);
 	pg_params_done(&outbox->params);
+	source_free(outbox->source);
 	free(outbox);
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "sql.h"
+#include "source.h"
 #include "usec.h"
 
 #define BATCH      1000
@@ -23,8 +23,15 @@
 #define SIZE_LIMIT 1000000
 #define UUID       16
 
-enum { OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8S = 1016, OID_UUIDS = 2951 };
-enum { OID_UUID = 2950 };
+enum {
+	OID_INT8 = 20,
+	OID_INT4 = 23,
+	OID_TEXT = 25,
+	OID_INT8S = 1016,
+	OID_UUIDS = 2951,
+	OID_TEXTS = 1009
+};
+enum { OID_UUID = 2950, OID_BOOL = 16 };
 
 static const char plain_poll[] =
 	"SELECT id, event_id, topic, type, ordering_key, partition, message_key, payload, headers,"
@@ -38,6 +45,7 @@ static const char plain_delete[] =
 struct drain {
 	PGconn *conn;
 	const char *lease; /* NULL: the plain statements */
+	struct source *source;
 	int64_t token;
 	int64_t after;
 	struct buf ids, event_ids;
@@ -53,10 +61,10 @@ _Noreturn static void fail(const struct drain *drain, const char *step)
 
 struct parameters {
 	int count;
-	Oid types[8];
-	const char *values[8];
-	int lengths[8];
-	int formats[8];
+	Oid types[9];
+	const char *values[9];
+	int lengths[9];
+	int formats[9];
 };
 
 static void add(struct parameters *parameters, Oid type, const void *value, size_t length)
@@ -80,7 +88,8 @@ static void send_poll(const struct drain *drain)
 {
 	struct parameters parameters = { 0 };
 	const int64_t after = (int64_t)htobe64((uint64_t)drain->after);
-	const uint32_t rows = htobe32(BATCH), no_gaps[3] = { 0, 0, htobe32(OID_INT8) };
+	const uint32_t rows = htobe32(BATCH), no_gaps[3] = { 0, 0, htobe32(OID_INT8) },
+		       no_topics[3] = { 0, 0, htobe32(OID_TEXT) };
 	const uint64_t rows8 = htobe64(BATCH), size = htobe64(BATCH_SIZE);
 	const uint64_t limit = htobe64(SIZE_LIMIT);
 	add(&parameters, OID_INT8, &after, sizeof(after));
@@ -94,7 +103,10 @@ static void send_poll(const struct drain *drain)
 	add(&parameters, OID_INT4, &rows, sizeof(rows));
 	add(&parameters, OID_INT8, &size, sizeof(size));
 	add(&parameters, OID_INT8, &limit, sizeof(limit));
-	send(drain, sql_poll, &parameters);
+	add(&parameters, OID_TEXTS, no_topics, sizeof(no_topics));
+	add(&parameters, OID_BOOL, "", 1);
+	add(&parameters, OID_TEXT, drain->source->name, strlen(drain->source->name));
+	send(drain, drain->source->poll, &parameters);
 }
 
 static void send_delete(const struct drain *drain)
@@ -107,7 +119,7 @@ static void send_delete(const struct drain *drain)
 		add(&parameters, OID_TEXT, drain->lease, strlen(drain->lease));
 		add(&parameters, OID_INT8, &token, sizeof(token));
 	}
-	send(drain, drain->lease ? sql_delete : plain_delete, &parameters);
+	send(drain, drain->lease ? drain->source->remove : plain_delete, &parameters);
 }
 
 /* --- reading --- */
@@ -132,6 +144,13 @@ static void add_item(struct buf *out, const char *data, uint32_t length)
 {
 	add_int4(out, length);
 	buf_add(out, data, length);
+}
+
+/* The relay's poll gives a row without an id where there is none. */
+static int rows_of(const PGresult *result)
+{
+	const int rows = PQntuples(result);
+	return rows == 1 && PQgetisnull(result, 0, 0) ? 0 : rows;
 }
 
 static void remember(struct drain *drain, const PGresult *result)
@@ -182,7 +201,7 @@ static int64_t drain_all(struct drain *drain)
 		if (deleting)
 			send_delete(drain);
 		PGresult *result = receive(drain);
-		const int rows = PQntuples(result);
+		const int rows = rows_of(result);
 		if (deleting)
 			check_deleted(drain, deleting);
 		if (rows > 0)
@@ -197,7 +216,7 @@ static int64_t drain_all(struct drain *drain)
 
 int main(int argc, char **argv)
 {
-	struct drain drain = { 0 };
+	struct drain drain = { .source = source_new(NULL) };
 	if (argc != 2 && argc != 4) {
 		(void)fputs("usage: drain-outbox CONNINFO [LEASE TOKEN]\n", stderr);
 		return 2;
@@ -216,5 +235,6 @@ int main(int argc, char **argv)
 	PQfinish(drain.conn);
 	buf_done(&drain.ids);
 	buf_done(&drain.event_ids);
+	source_free(drain.source);
 	return 0;
 }

@@ -15,7 +15,7 @@ from tests.tools.outbox import Outbox
 from tests.tools.programs import Program
 from tests.tools.world import World
 
-POLL = "FROM counterfoil.outbox WHERE id > $1"
+POLL = "FROM counterfoil.outbox o WHERE o.id > $1"
 PRODUCE, INIT_PRODUCER_ID = 0, 22     # Kafka's API keys
 NONE, MESSAGE_TOO_LARGE = 0, 10       # and error codes
 CLUSTER_AUTHORIZATION_FAILED, OUT_OF_ORDER_SEQUENCE_NUMBER = 31, 45

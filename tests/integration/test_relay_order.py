@@ -14,7 +14,7 @@ from tests.tools.broker import Broker
 from tests.tools.outbox import Outbox
 from tests.tools.world import World
 
-POLL = "FROM counterfoil.outbox WHERE id > $1"
+POLL = "FROM counterfoil.outbox o WHERE o.id > $1"
 HOLDERS = "FROM pg_locks"
 NO_SWEEP = "10m"      # what is found is not found by a sweep
 PROMPTLY = 5          # seconds; far from NO_SWEEP, and patient with a busy machine

@@ -38,25 +38,6 @@ static struct row sample(void)
 	};
 }
 
-static void add_int4(struct buf *buf, int32_t value)
-{
-	const unsigned char wire[] = { (unsigned char)(value >> 24), (unsigned char)(value >> 16),
-				       (unsigned char)(value >> 8), (unsigned char)value };
-	buf_add(buf, wire, sizeof(wire));
-}
-
-/* Items as they stand in the array that the poll gives: names and values in turn, NULL for NULL. */
-static struct row_bytes items(struct buf *buf, const char *const *texts)
-{
-	for (size_t i = 0; texts[i] || texts[i + 1]; i++) {
-		add_int4(buf, texts[i] ? (int32_t)strlen(texts[i]) : -1);
-		if (texts[i])
-			buf_add_text(buf, texts[i]);
-	}
-	return (struct row_bytes){ .data = buf_text(buf), .length = buf->length };
-}
-#define ITEMS(buf, ...) items((buf), (const char *const[]){ __VA_ARGS__, NULL, NULL })
-
 /* "name=value" lines. */
 static const char *shown(const struct encode_message *message, struct buf *buf)
 {
@@ -151,13 +132,16 @@ static void own_headers_join(void **state)
 {
 	(void)state;
 	BUF_AUTO struct buf buf = { 0 };
-	BUF_AUTO struct buf array = { 0 };
 	struct encoder *encoder = encoder_with(CONF_KEY_EVENT_ID);
 	struct encode_message message;
 	struct row row = sample();
-	row.headers = ITEMS(&array, "tenant", "acme", "n", "1.10", "o", "{\"a\": 1}", "empty", "");
+	row.headers = bytes(
+		"{\"tenant\": \"acme\", \"n\": 1.10, \"o\": {\"a\": 1}, \"empty\": \"\", "
+		"\"yes\": true, \"list\": [1, \"x\"], \"\\u00e9\\n\": \"\\\"\\ud83d\\ude00\"}");
 	encode_row(encoder, &row, &message);
 	assert_non_null(strstr(shown(&message, &buf), "tenant=acme\nn=1.10\no={\"a\": 1}\nempty=\n"
+						      "yes=true\nlist=[1, \"x\"]\n"
+						      "\xc3\xa9\n=\"\xf0\x9f\x98\x80\n"
 						      "content-type=application/json\n"));
 	assert_int_equal(message.dropped, 0);
 	encoder_free(encoder);
@@ -167,7 +151,7 @@ static void what_cannot_be_carried_is_dropped_and_counted(void **state)
 {
 	(void)state;
 	BUF_AUTO struct buf buf = { 0 };
-	BUF_AUTO struct buf array = { 0 };
+	BUF_AUTO struct buf json = { 0 };
 	char longest[WIRE_HEADER_NAME_MAX + 1], longer[WIRE_HEADER_NAME_MAX + 2];
 	struct encoder *encoder = encoder_with(CONF_KEY_EVENT_ID);
 	struct encode_message message;
@@ -176,8 +160,11 @@ static void what_cannot_be_carried_is_dropped_and_counted(void **state)
 	longest[sizeof(longest) - 1] = '\0';
 	memset(longer, 'y', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
-	row.headers = ITEMS(&array, "null", NULL, "ce_id", "forged", "ce_", "x", "", "nameless",
-			    longest, "kept", longer, "lost", "ce", "kept too");
+	buf_addf(&json,
+		 "{\"null\": null, \"ce_id\": \"forged\", \"ce_\": \"x\", \"\": \"nameless\","
+		 " \"%s\": \"kept\", \"%s\": \"lost\", \"ce\": \"kept too\"}",
+		 longest, longer);
+	row.headers = bytes(buf_text(&json));
 	encode_row(encoder, &row, &message);
 	const char *text = shown(&message, &buf);
 	assert_int_equal(message.dropped, 5);
@@ -193,34 +180,35 @@ static void a_row_may_say_what_its_content_is(void **state)
 {
 	(void)state;
 	BUF_AUTO struct buf buf = { 0 };
-	BUF_AUTO struct buf array = { 0 };
 	struct encoder *encoder = encoder_with(CONF_KEY_EVENT_ID);
 	struct encode_message message;
 	struct row row = sample();
-	row.headers = ITEMS(&array, "content-type", "text/plain");
+	row.headers = bytes("{\"content-type\": \"text/plain\"}");
 	encode_row(encoder, &row, &message);
 	assert_non_null(strstr(shown(&message, &buf), "content-type=text/plain\n"));
 	assert_null(strstr(shown(&message, &buf), "application/json"));
 	encoder_free(encoder);
 }
 
-static void garbage_for_headers_is_none(void **state)
+static void headers_that_cannot_be_read_are_a_fault(void **state)
 {
 	(void)state;
 	struct encoder *encoder = encoder_with(CONF_KEY_EVENT_ID);
-	static const struct row_bytes garbage[] = {
-		{ "", 0 },
-		{ "\0\0\0", 3 },
-		{ "\x7f\xff\xff\xff", 4 },
-		{ "\0\0\0\1x\0\0", 7 },
+	static const char *const garbage[] = {
+		"", "[]", "\"x\"", "{\"a\": 1", "{\"a\": \"\\u0000\"}", "{\"a\": \"\\ud800\"}",
 	};
+	struct encode_message message;
+	struct row row = sample();
 	for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
-		struct encode_message message;
-		struct row row = sample();
-		row.headers = garbage[i];
+		row.headers = bytes(garbage[i]);
 		encode_row(encoder, &row, &message);
-		assert_int_equal(message.header_count, 7);
+		assert_non_null(message.fault);
+		assert_memory_equal(message.fault, "its headers: ", 13);
 	}
+	row.headers = bytes(" { } ");
+	encode_row(encoder, &row, &message);
+	assert_null(message.fault);
+	assert_int_equal(message.header_count, 7);
 	encoder_free(encoder);
 }
 
@@ -304,7 +292,7 @@ int main(void)
 		cmocka_unit_test(own_headers_join),
 		cmocka_unit_test(what_cannot_be_carried_is_dropped_and_counted),
 		cmocka_unit_test(a_row_may_say_what_its_content_is),
-		cmocka_unit_test(garbage_for_headers_is_none),
+		cmocka_unit_test(headers_that_cannot_be_read_are_a_fault),
 		cmocka_unit_test(keys_and_hashes),
 		cmocka_unit_test(values_stay_what_they_are),
 		cmocka_unit_test(topics_have_legal_names),

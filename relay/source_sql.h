@@ -1,0 +1,143 @@
+/* The statements on a source, with what differs from table to table in braces:
+ *
+ *   {table}         the relation, quoted; its alias is always o
+ *   {regclass}      its oid
+ *   {id} {event_id} the columns, bare, so that their indexes serve
+ *   {columns}       the poll's view of a row, under the names of counterfoil.outbox
+ *   {topic} {type} {ordering_key} {created_at}  the same, one by one
+ *   {scope}         " AND ..." for the rows that are to be published, or nothing
+ *   {leave} {using} how published and buried rows leave: DELETE FROM and USING, or UPDATE and SET
+ *   {kept}          what outbox_dead keeps of a row
+ *
+ * Each statement has its own Sync, so its own snapshot and its own commit. What must hold after a
+ * crash asks for synchronous_commit in a subselect of its WHERE, whatever the server's default is
+ * (an unreferenced CTE would never be run). */
+#ifndef COUNTERFOIL_RELAY_SOURCE_SQL_H
+#define COUNTERFOIL_RELAY_SOURCE_SQL_H
+
+/* $1 reading position, $2 and $3 first and last ids of the gaps below it, $4 rows, $5 bytes, $6
+ * size limit of a row, $7 topics, $8 only them (else: all but them), $9 the source's name.
+ *
+ * One snapshot of the generation, of the gaps and of what lies above the position, by id, cut at so
+ * many rows and bytes: what comes is complete up to its last row. Where there is none, one row with
+ * the generation alone comes. The sum of the sizes before a row bounds the bytes, so the first one
+ * always comes. A row over the limit, or of a topic that is not wanted, comes without what it
+ * carries, its texts cut, and costs next to nothing; were it left out before the LIMIT, every poll
+ * would walk a long stretch of such rows again.
+ *
+ * The LIMIT inside, which the planner cannot foresee, keeps it from fetching and sorting a whole
+ * gap. The order holds without a sort: the gaps are given ascending, the parts of the union are run
+ * one after the other, and the source's one row is joined from outside. */
+static const char source_poll[] =
+	"SELECT f.id, event_id, left(topic, 250),"
+	" CASE WHEN fetched THEN type ELSE left(type, 250) END,"
+	" nullif(CASE WHEN fetched THEN ordering_key ELSE left(ordering_key, 4000) END, ''),"
+	" partition,"
+	" CASE WHEN fetched THEN message_key END,"
+	" CASE WHEN fetched THEN payload END,"
+	" CASE WHEN fetched THEN headers END,"
+	" created_at, n, fetched, withheld, s.generation"
+	" FROM counterfoil.outbox_source s LEFT JOIN (SELECT * FROM (SELECT *,"
+	"   sum((CASE WHEN fetched THEN n ELSE 0 END + 200)::int4)"
+	"   OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
+	"  FROM (SELECT *, n <= $6 AND NOT withheld AS fetched"
+	"   FROM (SELECT *, coalesce(octet_length(payload), 0)::int8"
+	"     + coalesce(octet_length(message_key), 0) + coalesce(octet_length(ordering_key), 0)"
+	"     + coalesce(octet_length(type), 0) + coalesce(octet_length(headers), 0) AS n,"
+	"     coalesce(topic = ANY ($7), false) <> $8 AS withheld"
+	"    FROM (SELECT r.* FROM unnest($2, $3) g(first, last), LATERAL"
+	"      (SELECT {columns} FROM {table} o WHERE {id} >= g.first AND {id} <= g.last{scope}"
+	"       ORDER BY {id} LIMIT least($4, g.last - g.first + 1)) r"
+	"     UNION ALL"
+	"     (SELECT {columns} FROM {table} o WHERE {id} > $1{scope} ORDER BY {id} LIMIT $4)"
+	"     LIMIT $4) u) v) w) x"
+	"  WHERE coalesce(before, 0) < $5) f ON true"
+	" WHERE s.name = $9";
+
+/* The transactions that hold the lock which a writer takes before it draws an id. Told by their
+ * virtual id: a prepared transaction has no pid. A writer may name a partition itself. */
+static const char source_holders[] =
+	"SELECT virtualtransaction FROM pg_locks"
+	" WHERE locktype = 'relation'"
+	" AND (relation = {regclass} OR relation IN (SELECT relid FROM "
+	"pg_partition_tree({regclass})))"
+	" AND mode = 'RowExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()"
+	" AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+/* $1 ids, $2 event ids, $3 lease, $4 token. By both ids, for after a crash of an asynchronous
+ * writer the server gives an id out again. A lost removal is a duplicate, never a loss: it alone
+ * need not wait for the disk. The arrays stand in subselects so that the planner, not knowing their
+ * length, looks each id up and never reads the whole table for a join. */
+static const char source_remove[] =
+	"{leave} {table} o {using} unnest((SELECT $1::int8[]), (SELECT $2::uuid[]))"
+	"  d(cf_id, cf_event_id)"
+	" WHERE {id} = cf_id AND ({event_id} = cf_event_id) IS TRUE{scope}"
+	" AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
+	" AND EXISTS (SELECT FROM counterfoil.lease l WHERE l.name = $3 AND l.token = $4)";
+
+/* $1 ids, $2 event ids, $3 order hashes, $4 parked, $5 reasons, $6 sizes: one of each a row. $7
+ * lease, $8 token, $9 the source's name, $10 generation, $11 owner. Gives the ids that were moved.
+ *
+ * Nothing moves once rows were put back, or while they are: what was found out about these rows may
+ * no longer hold. What lies in outbox_dead under the same ids already is superseded by the row,
+ * which is about to be gone from its table. */
+static const char source_bury[] =
+	"WITH held AS MATERIALIZED (SELECT FROM counterfoil.outbox_source"
+	"  WHERE name = $9 AND generation = $10"
+	"  AND EXISTS (SELECT FROM counterfoil.lease l WHERE l.name = $7 AND l.token = $8)"
+	"  AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
+	"  FOR SHARE SKIP LOCKED),"
+	" old AS MATERIALIZED (SELECT d.*, {kept}"
+	"  FROM unnest((SELECT $1::int8[]), (SELECT $2::uuid[]), (SELECT $3::int8[]),"
+	"   (SELECT $4::bool[]), (SELECT $5::text[]), (SELECT $6::int8[]))"
+	"   d(cf_id, cf_event_id, cf_order, cf_parked, cf_reason, cf_size), {table} o"
+	"  WHERE {id} = cf_id AND ({event_id} IS NOT DISTINCT FROM cf_event_id) IS TRUE{scope}"
+	"  AND EXISTS (SELECT FROM held) FOR UPDATE OF o),"
+	" gone AS ({leave} {table} o {using} old"
+	"  WHERE {id} = cf_id AND ({event_id} IS NOT DISTINCT FROM cf_event_id) IS TRUE)"
+	" INSERT INTO counterfoil.outbox_dead AS t (source, row_id, event_id, parked, order_hash,"
+	"  topic, type, ordering_key, partition, message_key, payload, headers, created_at, row,"
+	"  size, reason, owner)"
+	" SELECT $9, cf_id, coalesce(cf_event_id, '00000000-0000-0000-0000-000000000000'), "
+	"cf_parked,"
+	"  cf_order, topic, type, ordering_key, partition, message_key, payload, headers, "
+	"created_at,"
+	"  whole, cf_size, cf_reason, $11 FROM old"
+	" ON CONFLICT (source, row_id, event_id) DO UPDATE SET parked = excluded.parked,"
+	"  order_hash = excluded.order_hash, topic = excluded.topic, type = excluded.type,"
+	"  ordering_key = excluded.ordering_key, partition = excluded.partition,"
+	"  message_key = excluded.message_key, payload = excluded.payload,"
+	"  headers = excluded.headers, created_at = excluded.created_at, row = excluded.row,"
+	"  size = excluded.size, reason = excluded.reason, died_at = excluded.died_at,"
+	"  owner = excluded.owner"
+	" RETURNING row_id";
+
+/* $1 rows, counted up to so many. The count; the age of the oldest in microseconds, 0 without a row
+ * and NULL where it is not known; the lowest id or NULL. By id, so that the index alone is read,
+ * from the end at which the relay reads; the row with the lowest id is about the oldest. */
+static const char source_measure[] =
+	"SELECT (SELECT count(*) FROM"
+	"  (SELECT {id} FROM {table} o WHERE true{scope} ORDER BY {id} LIMIT $1) c),"
+	" CASE WHEN f.id IS NULL THEN 0 WHEN f.created_at IS NULL THEN NULL"
+	"  WHEN isfinite(f.created_at) THEN"
+	"   greatest(extract(epoch FROM clock_timestamp() - f.created_at) * 1000000, 0)::int8"
+	"  ELSE 0 END, f.id"
+	" FROM (VALUES (1)) one LEFT JOIN (SELECT {id}::int8 AS id, {created_at} AS created_at"
+	"  FROM {table} o WHERE true{scope} ORDER BY {id} LIMIT 1) f ON true";
+
+/* $1 rows that are looked at. A row for each topic: how many of them wait, the age of the oldest in
+ * microseconds or NULL. */
+static const char source_topics[] =
+	"SELECT left(coalesce(topic, ''), 250), count(*), CASE WHEN isfinite(min(created_at)) THEN"
+	"  greatest(extract(epoch FROM clock_timestamp() - min(created_at)) * 1000000, 0)::int8 END"
+	" FROM (SELECT {topic} AS topic, {created_at} AS created_at FROM {table} o WHERE "
+	"true{scope}"
+	"  ORDER BY {id} LIMIT $1) f"
+	" GROUP BY 1 ORDER BY 1 LIMIT 200";
+
+/* $1 the source's name, $2 the hash to go on behind: ordering keys with a dead row. */
+static const char source_blocked[] =
+	"SELECT DISTINCT order_hash FROM counterfoil.outbox_dead"
+	" WHERE source = $1 AND order_hash > $2 AND NOT parked ORDER BY 1 LIMIT 10000";
+
+#endif
