@@ -207,7 +207,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
   own AS (SELECT $1 = 'requeue' AND $2 = 'counterfoil.outbox' AS requeue),
   found AS (
     SELECT a.id, d.row_id, d.event_id, d.parked, d.order_hash, o.id AS twin,
-      NOT counterfoil.outbox_own_content(d, o) AS clash,
+      o.id IS NOT NULL AND NOT counterfoil.outbox_own_content(d, o) AS clash,
       row_number() OVER (PARTITION BY d.order_hash ORDER BY d.row_id, d.event_id) = 1 AS first
     FROM asked a CROSS JOIN own
     LEFT JOIN counterfoil.outbox_dead d ON d.source = $2 AND d.row_id = a.id
@@ -306,7 +306,8 @@ DECLARE
   same boolean;
 BEGIN
   IF s.mark_column IS NOT NULL THEN
-    EXECUTE format('UPDATE %s o SET %I = %s WHERE o.%I = $1 AND o.%I::text::uuid = $2 RETURNING o.%3$I', rel, s.mark_column,
+    EXECUTE format('UPDATE %1$s o SET %2$I = %3$s WHERE o.%4$I = $1 AND o.%5$I::text::uuid = $2 RETURNING o.%4$I',
+      rel, s.mark_column,
       (SELECT CASE a.atttypid WHEN 'boolean'::regtype THEN 'false' ELSE 'NULL' END FROM pg_attribute a
        WHERE a.attrelid = rel AND a.attname = s.mark_column), s.id_column, s.event_id_column)
     INTO at_id USING d.row_id, d.event_id;
@@ -315,13 +316,14 @@ BEGIN
   FOR i IN 1..2 LOOP
     SELECT string_agg(quote_ident(c), ', ') INTO names
     FROM unnest(CASE WHEN put_back_mapped.fresh OR i = 2 THEN others ELSE columns END) c;
-    EXECUTE format('INSERT INTO %s AS o (%s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM (SELECT ($1::%1$s).*) r'
-      ' ON CONFLICT DO NOTHING RETURNING o.%I', rel, names, s.id_column) INTO at_id USING d.row;
+    EXECUTE format('INSERT INTO %1$s AS o (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM (SELECT ($1::%1$s).*) r'
+      ' ON CONFLICT DO NOTHING RETURNING o.%3$I', rel, names, s.id_column) INTO at_id USING d.row;
     IF at_id IS NOT NULL THEN RETURN at_id; END IF;
-    EXECUTE format('SELECT o.%1$I, o.%2$I::text, ROW(%3$s)::text = ROW(%4$s)::text FROM %5$s o, (SELECT ($1::%5$s).*) r'
-      ' WHERE o.%2$I = r.%2$I OR o.%1$I = r.%1$I ORDER BY o.%2$I = r.%2$I DESC LIMIT 1', s.id_column, s.event_id_column,
+    EXECUTE format('SELECT o.%2$I, o.%3$I::text, ROW(%4$s)::text = ROW(%5$s)::text FROM %1$s o, (SELECT ($1::%1$s).*) r'
+      ' WHERE o.%3$I = r.%3$I OR o.%2$I = r.%2$I ORDER BY o.%3$I = r.%3$I DESC LIMIT 1',
+      rel, s.id_column, s.event_id_column,
       (SELECT string_agg('o.' || quote_ident(c), ', ') FROM unnest(others) c),
-      (SELECT string_agg('r.' || quote_ident(c), ', ') FROM unnest(others) c), rel)
+      (SELECT string_agg('r.' || quote_ident(c), ', ') FROM unnest(others) c))
     INTO at_id, event, same USING d.row;
     IF event = d.event_id AND same THEN RETURN NULL; END IF;
     IF event = d.event_id THEN
