@@ -103,17 +103,6 @@ static void check_kafka(const struct conf *conf, const struct conf_source *sourc
 			   "properties = ( (\"bootstrap.servers\", \"HOST:9092\") );");
 }
 
-static void check_relay(const struct conf_relay *relay, struct conf_faults *faults)
-{
-	struct err err;
-	if (relay->poll_idle < relay->poll_busy)
-		conf_fault(faults, "relay.poll_idle", "is shorter than relay.poll_busy");
-	if (!conf_header_value_check(relay->source, &err))
-		conf_fault(faults, "relay.source", "%s", err.text);
-	if (!conf_header_value_check(relay->content_type, &err))
-		conf_fault(faults, "relay.content_type", "%s", err.text);
-}
-
 void conf_check_sections(const struct conf *conf, const struct conf_source *source,
 			 struct conf_faults *faults)
 {
@@ -124,7 +113,7 @@ void conf_check_sections(const struct conf *conf, const struct conf_source *sour
 	check_conninfo("ledger.conninfo", conf->ledger.conninfo, faults);
 	check_conninfo("console.conninfo", conf->console.conninfo, faults);
 	check_kafka(conf, source, faults);
-	check_relay(&conf->relay, faults);
+	conf_check_relay(&conf->relay, faults);
 	check_listen("http.relay", conf->http.relay, faults);
 	check_listen("http.ledger", conf->http.ledger, faults);
 	if (conf->ledger.due_low >= conf->ledger.due_high)

@@ -75,9 +75,83 @@ static const struct conf_word message_keys[] = {
 	{ 0 },
 };
 
+static const struct conf_word after_words[] = {
+	{ "delete", CONF_AFTER_DELETE },
+	{ "mark", CONF_AFTER_MARK },
+	{ 0 },
+};
+static const struct conf_word relay_headers[] = {
+	{ "cloudevents", CONF_HEADERS_CLOUDEVENTS },
+	{ "debezium", CONF_HEADERS_DEBEZIUM },
+	{ "none", CONF_HEADERS_NONE },
+	{ 0 },
+};
+static const struct conf_word on_dead_words[] = {
+	{ "block_key", CONF_DEAD_BLOCK_KEY },
+	{ "skip", CONF_DEAD_SKIP },
+	{ 0 },
+};
+
+#define COLUMN(field_, meaning_)                                                                   \
+	KEY_AS(#field_, conf_relay, columns.field_, CONF_TEXT, #field_, meaning_, RANGE(0, 63))
+
+static const struct conf_key column_keys[] = {
+	COLUMN(id, "a bigint or integer that grows with insertion, drawn one by one inside the "
+		   "INSERT (an identity, or a sequence with CACHE 1), with an index; required"),
+	COLUMN(event_id, "a uuid: the event's identity; required"),
+	COLUMN(topic, "text; used where relay.topic says ${topic}"),
+	COLUMN(type, "text; \"\": the type is the topic"),
+	COLUMN(ordering_key, "any type, by its text: events of one key stay in order; \"\": none"),
+	COLUMN(partition, "an int, or NULL: by the ordering key; \"\": always"),
+	COLUMN(message_key, "bytea or text, or NULL: as message_key says; \"\": always"),
+	COLUMN(payload, "bytea as it is; text, varchar, json and jsonb by their text, which is not "
+			"parsed (a jsonb is printed by the server for every row that a fetch looks "
+			"at: where such payloads are large, lower batch); required"),
+	COLUMN(headers, "jsonb or json: an object; \"\": none"),
+	COLUMN(created_at, "timestamptz, or timestamp in UTC; \"\": not known"),
+};
+static const struct conf_table column_table = TABLE(column_keys);
+
 static const struct conf_key relay_keys[] = {
 	KEY(conf_relay, conninfo, CONF_TEXT, "",
 	    "the relay's own connection string, instead of postgres.conninfo"),
+	KEY(conf_relay, table, CONF_TEXT, CONF_OWN_TABLE,
+	    "SCHEMA.TABLE that is published, letters as they are; a part with a dot in it stands "
+	    "in "
+	    "quotes of its own; any other than ours is mapped by the keys from columns to "
+	    "start_after",
+	    RANGE(1, 300)),
+	GROUP("columns", column_table, "how the columns of a mapped table are called"),
+	KEY(conf_relay, topic, CONF_TEXT, "${topic}",
+	    "of a mapped table: the topic, made of text and of columns in ${}, as in "
+	    "\"outbox.event.${aggregatetype}\"; a name of columns means the column named there",
+	    RANGE(1, 1024)),
+	KEY(conf_relay, pending, CONF_TEXT, "",
+	    "of a mapped table, and required there: SQL condition of the rows that are to be "
+	    "published, as in \"published_at IS NULL\"; an index must serve it; \"true\": all",
+	    RANGE(0, 1024)),
+	KEY(conf_relay, after_publish, CONF_WORD, "delete",
+	    "what becomes of a published row; of a mapped table it must be said. delete: it is "
+	    "deleted; mark: mark_column is set, which must end pending",
+	    .words = after_words),
+	KEY(conf_relay, mark_column, CONF_TEXT, "",
+	    "for mark: a timestamptz or timestamp, set to the time, or a boolean, set to true",
+	    RANGE(0, 63)),
+	KEY(conf_relay, start_after, CONF_INT, "0",
+	    "of a mapped table, where it must be said: rows with an id up to this are left alone, "
+	    "neither published nor deleted nor marked",
+	    RANGE(0, INT64_MAX)),
+	KEY(conf_relay, topics, CONF_TEXTS, NULL,
+	    "the topics that may be published to; a row of another one is dead; none: any"),
+	KEY(conf_relay, headers, CONF_WORD, "cloudevents",
+	    "headers that are put beside the row's own. cloudevents: ce_id, ce_type and so on; "
+	    "debezium: id and eventType; none: no others",
+	    .words = relay_headers),
+	KEY(conf_relay, on_dead, CONF_WORD, "block_key",
+	    "rows behind a dead row of their topic and ordering key. block_key: they are parked, "
+	    "in "
+	    "order, until it is put back or discarded; skip: they are published",
+	    .words = on_dead_words),
 	KEY(conf_relay, source, CONF_TEXT, "/counterfoil", "header ce_source of every event",
 	    NOT_EMPTY),
 	KEY(conf_relay, content_type, CONF_TEXT, "application/json",

@@ -58,9 +58,39 @@ struct conf_kafka {
 
 enum conf_message_key { CONF_KEY_EVENT_ID, CONF_KEY_ORDERING_KEY, CONF_KEY_NONE };
 
+enum conf_relay_headers { CONF_HEADERS_CLOUDEVENTS, CONF_HEADERS_DEBEZIUM, CONF_HEADERS_NONE };
+enum conf_after_publish { CONF_AFTER_DELETE, CONF_AFTER_MARK };
+enum conf_on_dead { CONF_DEAD_BLOCK_KEY, CONF_DEAD_SKIP };
+
+/* Columns of a mapped table by what they hold for us; "": it has none. */
+struct conf_columns {
+	char *id;
+	char *event_id;
+	char *topic;
+	char *type;
+	char *ordering_key;
+	char *partition;
+	char *message_key;
+	char *payload;
+	char *headers;
+	char *created_at;
+};
+
+#define CONF_OWN_TABLE "counterfoil.outbox"
+
 struct conf_relay {
 	char *conninfo; /* "" : postgres.conninfo */
-	char *source;   /* ce_source */
+	char *table;    /* for conf_table_split() */
+	struct conf_columns columns;
+	char *topic;   /* for conf_topic_piece() */
+	char *pending; /* SQL; of a mapped table, never "" */
+	enum conf_after_publish after_publish;
+	char *mark_column;
+	int64_t start_after;
+	struct conf_texts topics; /* none: any */
+	enum conf_relay_headers headers;
+	enum conf_on_dead on_dead;
+	char *source; /* ce_source */
 	char *content_type;
 	enum conf_message_key message_key;
 	int64_t batch;
@@ -250,6 +280,21 @@ void conf_print(const struct conf *conf, struct buf *out);
 bool conf_header_is_secret(const char *name);
 
 const struct conf_profile *conf_profile_find(const struct conf *conf, const char *name);
+
+/* SCHEMA.TABLE, each part as it is or, with a dot or quote in it, as "..." with "" for a quote. The
+ * parts are the caller's to free. */
+MUST_USE bool conf_table_split(const char *text, struct err *err, char **schema_r, char **table_r);
+bool conf_table_is_own(const struct conf_relay *relay);
+
+/* relay.topic in pieces: a column ("${name}"), or text that stands between columns. */
+struct conf_piece {
+	bool column;
+	const char *text;
+	size_t length;
+};
+/* Takes the next one off *rest. False: there is none, or (err is set, else its text is "") the rest
+ * cannot be read. */
+bool conf_topic_piece(const char **rest, struct err *err, struct conf_piece *piece_r);
 
 /* The first line of a file that holds a secret, without its line end; at most 64 KiB. */
 MUST_USE bool conf_read_secret(const char *path, struct err *err, char **secret_r);

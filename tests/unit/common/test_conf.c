@@ -492,7 +492,7 @@ static const struct fault_case {
 	{ "targets = { };", "2: targets: is not a list; write targets = ( { ... }, { ... } );" },
 	{ "targets = ( 3 );", "2: targets[0]: is not a group; write { key = value; }" },
 	{ "relay = { bach = 1; };", "2: relay.bach: unknown key; did you mean \"batch\"?" },
-	{ "relay = { table = \"x\"; };", "2: relay.table: unknown key" },
+	{ "relay = { tables = \"x\"; };", "2: relay.tables: unknown key; did you mean \"table\"?" },
 	{ "console = { colours = \"2s\"; };", "2: console.colours: unknown key" },
 	{ "relays = { };", "2: relays: unknown section; did you mean \"relay\"?" },
 	{ "tenants = ( );", "2: tenants: unknown section" },
