@@ -7,6 +7,7 @@ enum exit_code {
 	EXIT_OK = 0,
 	EXIT_ERROR = 1,
 	EXIT_USAGE = 2,
+	EXIT_PARTLY = 3,
 	EXIT_NOT_FOUND = 4,
 	EXIT_CONFLICT = 5,
 	EXIT_UNAVAILABLE = 69,

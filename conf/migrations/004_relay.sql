@@ -75,7 +75,7 @@ CREATE TABLE counterfoil.outbox_dead (
   owner        text NOT NULL,              -- the relay that gave it up
   PRIMARY KEY (source, row_id, event_id));
 CREATE INDEX outbox_dead_key ON counterfoil.outbox_dead (source, order_hash, row_id) WHERE order_hash IS NOT NULL;
-CREATE INDEX outbox_dead_state ON counterfoil.outbox_dead (parked, died_at);
+CREATE INDEX outbox_dead_state ON counterfoil.outbox_dead (source, parked, died_at, row_id);
 
 -- After a relay that did not stop cleanly: the rows that were in flight, perhaps. They run in smaller
 -- and smaller companies; one that was alone at three crashes is given up.
