@@ -3,23 +3,32 @@
 
 #include <stdlib.h>
 
+#include "graveyard.h"
 #include "mem.h"
 #include "outbox.h"
 #include "publisher.h"
 #include "reader.h"
+#include "report.h"
 #include "row.h"
+#include "source.h"
 #include "window.h"
 
-#define GAPS_MAX     10000
-#define DELETE_AFTER (3 * USEC_MS) /* the first acknowledgement, at the latest */
-#define POLL_FAILED  USEC_SEC
-#define FULL_PAUSE   (5 * USEC_SEC)
-#define EXPIRE_EVERY USEC_MIN
-#define EXPIRE_MORE  (200 * USEC_MS)
-#define EXPIRE_ROWS  500
+#define GAPS_MAX      10000
+#define DELETE_AFTER  (3 * USEC_MS) /* the first acknowledgement, at the latest */
+#define POLL_FAILED   USEC_SEC
+#define POLL_STALLED  USEC_SEC /* between polls while nothing arrives */
+#define BUSY_PAUSE    (10 * USEC_MS)
+#define FULL_PAUSE    (100 * USEC_MS)
+#define PROBE_BYTES   ((size_t)64 * 1024)
+#define LOOK_EVERY    (250 * USEC_MS) /* at the topics */
+#define GIVE_UP_AFTER USEC_SEC        /* for what is in flight of other topics */
+#define EXPIRE_EVERY  USEC_MIN
+#define EXPIRE_MORE   (200 * USEC_MS)
+#define EXPIRE_ROWS   500
 
 enum flow_state {
 	FLOW_IDLE,     /* the outbox is not ours */
+	FLOW_LOADING,  /* learns which ordering keys have a dead row; what is in flight goes on */
 	FLOW_RUNNING,  /* reads, sends, deletes */
 	FLOW_DRAINING, /* the same without reading */
 };
@@ -32,20 +41,24 @@ struct flow {
 	struct flow_events events;
 	int64_t token;
 
+	struct source *source;
 	struct outbox *outbox;
 	struct publisher *publisher;
 	struct reader *reader;
 	struct window *window;
-	bool barrier; /* nothing is read until nothing is in flight */
+	struct graveyard *graveyard;
+	struct report *report; /* also a standby's */
+	struct topic *probe;   /* of the second cursor's job */
+	usec_t giving_up; /* since when nothing is read, to drop what stalls; 0: it is not so */
+	size_t batch;     /* rows of the last poll that found any */
+	usec_t polled_at;
+	struct topic **asked; /* memory for those of a poll */
+	size_t asked_room;
 
 	struct loop_timer *poll_timer;
 	struct loop_timer *delete_timer;
 	struct loop_timer *expire_timer;
-
-	struct loop_timer *measure_timer; /* runs while the outbox can be asked, also a standby's */
-	usec_t ready_max_age;
-	usec_t measured_at; /* the last time that it was asked to be */
-	struct health_wait oldest;
+	struct loop_timer *look_timer;
 
 	int *numbers; /* of a result's rows, by id */
 	size_t numbers_room;
@@ -74,6 +87,11 @@ static bool enough(const struct flow *flow, size_t rows, size_t bytes)
 	       bytes * 4 >= (batch_bytes < share_bytes ? batch_bytes : share_bytes);
 }
 
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
 static size_t left(size_t room, size_t used)
 {
 	return used < room ? room - used : 0;
@@ -81,16 +99,71 @@ static size_t left(size_t room, size_t used)
 
 static bool may_read(const struct flow *flow)
 {
-	return flow->state == FLOW_RUNNING && !flow->barrier && !outbox_polling(flow->outbox) &&
-	       outbox_ready(flow->outbox) && publisher_ready(flow->publisher);
+	return flow->state == FLOW_RUNNING && flow->giving_up == 0 &&
+	       !outbox_polling(flow->outbox) && outbox_ready(flow->outbox) &&
+	       publisher_ready(flow->publisher);
+}
+
+/* The second cursor's next job. A sweep that is due comes first: the reader begins it by itself. */
+static void find_job(struct flow *flow, usec_t now)
+{
+	struct topics *topics = publisher_topics(flow->publisher);
+	int64_t from;
+	if (!reader_idle(flow->reader) || reader_sweep_due(flow->reader, now))
+		return;
+	flow->probe = topics_probe(topics, now);
+	if (flow->probe)
+		reader_begin(flow->reader, READER_PROBE, flow->probe->from);
+	else if (topics_join(topics, &from))
+		reader_begin(flow->reader, READER_CATCH_UP, from);
+}
+
+/* Those who caught up with the others and those who are about to. */
+static size_t joined(struct flow *flow, struct topic *const *shut, size_t count)
+{
+	size_t found = 0;
+	if (count > flow->asked_room) {
+		flow->asked = mem_grow(flow->asked, count, sizeof(struct topic *));
+		flow->asked_room = count;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (shut[i]->joined)
+			flow->asked[found++] = shut[i];
+	return found;
 }
 
 static void send_poll(struct flow *flow, usec_t now, size_t rows, size_t bytes)
 {
 	struct reader_poll poll;
-	if (reader_next(flow->reader, now, rows, bytes, &poll))
-		publisher_sweep_begin(flow->publisher);
-	outbox_poll(flow->outbox, &poll, reader_gaps(flow->reader));
+	size_t count;
+	struct topic *const *topics = topics_shut(publisher_topics(flow->publisher), &count);
+	bool only = true;
+	reader_next(flow->reader, now, rows, bytes, &poll);
+	switch (poll.cursor) {
+	case READER_HEAD:
+	case READER_SWEEP:
+		only = false;
+		break;
+	case READER_CATCH_UP:
+		count = joined(flow, topics, count);
+		topics = flow->asked;
+		break;
+	case READER_PROBE:
+		topics = &flow->probe;
+		count = 1;
+		poll.bytes = least(poll.bytes, PROBE_BYTES);
+		break;
+	}
+	flow->polled_at = now;
+	outbox_poll(flow->outbox, &poll, reader_gaps(flow->reader), topics, count, only);
+}
+
+/* While nothing arrives, nothing is gained by reading on: without any broker not at all, else only
+ * so often that rows of topics which are not in trouble are found. */
+static bool held_up(struct flow *flow, usec_t now)
+{
+	return publisher_stalled(flow->publisher, now) &&
+	       (publisher_unreachable(flow->publisher) || now - flow->polled_at < POLL_STALLED);
 }
 
 /* Reads on if it is time and there is room, also for what was fetched and is not sent yet. */
@@ -98,16 +171,17 @@ static void read_on(struct flow *flow, size_t pending_rows, size_t pending_bytes
 {
 	usec_t now = usec_boot();
 	size_t bytes;
-	if (!may_read(flow))
+	if (!may_read(flow) || held_up(flow, now))
 		return;
 	if (reader_list(flow->reader, now))
 		outbox_list_holders(flow->outbox);
+	find_job(flow, now);
 	usec_t wait = reader_wait(flow->reader, now);
 	if (wait > 0) {
 		loop_timer_set(flow->poll_timer, wait);
 		return;
 	}
-	size_t rows = left(window_room(flow->window, &bytes), pending_rows);
+	size_t rows = left(window_room(flow->window, now, &bytes), pending_rows);
 	bytes = left(bytes, pending_bytes);
 	if (enough(flow, rows, bytes))
 		send_poll(flow, now, rows, bytes);
@@ -115,14 +189,15 @@ static void read_on(struct flow *flow, size_t pending_rows, size_t pending_bytes
 
 /* --- whatever has changed: what is there to do now? --- */
 
-static void check_barrier(struct flow *flow)
+/* What stalls fills the window: once nothing else is in flight, or soon, it is dropped. */
+static void give_up_stalled(struct flow *flow, usec_t now)
 {
-	if (publisher_must_drain(flow->publisher))
-		flow->barrier = true;
-	if (!flow->barrier || window_in_flight(flow->window) > 0)
+	if (flow->giving_up == 0 ||
+	    (publisher_in_flight(flow->publisher) > 0 && now - flow->giving_up < GIVE_UP_AFTER))
 		return;
-	publisher_drained(flow->publisher);
-	flow->barrier = false;
+	flow->giving_up = 0;
+	publisher_give_up(flow->publisher, now);
+	reader_rewind(flow->reader, READER_ALL);
 }
 
 static void delete_acked(struct flow *flow)
@@ -133,15 +208,21 @@ static void delete_acked(struct flow *flow)
 		loop_timer_set(flow->delete_timer, DELETE_AFTER);
 }
 
+static bool at_rest(const struct flow *flow)
+{
+	return window_in_flight(flow->window) + window_undeleted(flow->window) == 0 &&
+	       !graveyard_busy(flow->graveyard);
+}
+
 static void pump(struct flow *flow)
 {
 	if (!own(flow))
 		return;
-	check_barrier(flow);
+	give_up_stalled(flow, usec_boot());
 	delete_acked(flow);
+	graveyard_bury(flow->graveyard, flow->token);
 	read_on(flow, 0, 0);
-	if (flow->state == FLOW_DRAINING &&
-	    window_in_flight(flow->window) + window_undeleted(flow->window) == 0) {
+	if (flow->state == FLOW_DRAINING && at_rest(flow)) {
 		set_state(flow, FLOW_IDLE);
 		flow->events.drained(flow->events.arg);
 	}
@@ -209,7 +290,7 @@ static size_t order_rows(struct flow *flow, const PGresult *result)
 static struct reader_page look_at(struct flow *flow, const struct reader_poll *poll,
 				  const PGresult *result, size_t count)
 {
-	struct reader_page page = { .rows = count };
+	struct reader_page page = { .rows = count, .last = poll->after };
 	for (size_t i = 0; i < count; i++) {
 		int number = flow->numbers[i];
 		page.last = row_id(result, number);
@@ -220,29 +301,105 @@ static struct reader_page look_at(struct flow *flow, const struct reader_poll *p
 	return page;
 }
 
-/* The next poll is sent before these rows are: the server works while we do. */
-static void take_rows(struct flow *flow, const struct reader_poll *poll, const PGresult *result)
+/* How many of the rows are this cursor's business. */
+static size_t within(const struct flow *flow, const struct reader_poll *poll,
+		     const PGresult *result, size_t count)
 {
+	int64_t limit = reader_limit(flow->reader, poll);
+	while (count > 0 && row_id(result, flow->numbers[count - 1]) > limit)
+		count--;
+	return count;
+}
+
+/* True: all of the page was taken. */
+static bool publish_page(struct flow *flow, const struct reader_poll *poll, const PGresult *result,
+			 size_t count)
+{
+	const struct publisher_page page = {
+		.result = result,
+		.numbers = flow->numbers,
+		.count = count,
+		.cursor = poll->cursor,
+		.probe = flow->probe,
+	};
 	int64_t stopped;
-	size_t count = order_rows(flow, result);
-	struct reader_page page = look_at(flow, poll, result, count);
-	bool swept = reader_answered(flow->reader, poll, &page, usec_boot());
-	if (count > 0)
-		read_on(flow, count, page.bytes);
-	switch (publisher_rows(flow->publisher, result, flow->numbers, count, &stopped)) {
+	usec_t pause = BUSY_PAUSE;
+	switch (publisher_rows(flow->publisher, &page, &stopped)) {
 	case PUBLISHER_ALL:
-		if (swept)
-			publisher_sweep_end(flow->publisher);
+		return true;
+	case PUBLISHER_FULL:
+		pause = FULL_PAUSE;
 		break;
 	case PUBLISHER_STOPPED:
-		flow->barrier = true;
-		reader_rewind(flow->reader, stopped);
-		break;
-	case PUBLISHER_FULL:
-		reader_rewind(flow->reader, stopped);
-		reader_pause(flow->reader, usec_boot() + FULL_PAUSE);
 		break;
 	}
+	reader_back(flow->reader, poll->cursor, stopped);
+	reader_pause(flow->reader, usec_boot() + pause);
+	return false;
+}
+
+/* The next poll is sent before these rows are: the server works while we do. */
+static void take_head(struct flow *flow, const struct reader_poll *poll, const PGresult *result,
+		      size_t count)
+{
+	struct reader_page page = look_at(flow, poll, result, count);
+	(void)reader_answered(flow->reader, poll, &page, usec_boot());
+	if (count > 0)
+		read_on(flow, count, page.bytes);
+	(void)publish_page(flow, poll, result, count);
+}
+
+static void end_job(struct flow *flow, const struct reader_poll *poll, int64_t last, bool end)
+{
+	struct topics *topics = publisher_topics(flow->publisher);
+	usec_t now = usec_boot();
+	switch (poll->cursor) {
+	case READER_CATCH_UP:
+		topics_caught(topics, last, end, now);
+		break;
+	case READER_PROBE: /* if nothing was sent it is probed again, further on */
+		topics_probe_read(topics, flow->probe, last, !end, now);
+		end = true;
+		break;
+	case READER_SWEEP:
+	case READER_HEAD:
+		break;
+	}
+	if (end)
+		reader_end(flow->reader);
+}
+
+static void take_second(struct flow *flow, const struct reader_poll *poll, const PGresult *result,
+			size_t count)
+{
+	size_t ours = within(flow, poll, result, count);
+	struct reader_page page = look_at(flow, poll, result, ours);
+	page.rows = count;
+	bool end = reader_answered(flow->reader, poll, &page, usec_boot());
+	if (publish_page(flow, poll, result, ours))
+		end_job(flow, poll, page.last, end || ours < count);
+}
+
+static void reload(struct flow *flow)
+{
+	set_state(flow, FLOW_LOADING);
+	graveyard_load(flow->graveyard);
+}
+
+static void take_rows(struct flow *flow, const struct reader_poll *poll, const PGresult *result)
+{
+	size_t count = order_rows(flow, result);
+	if (row_generation(result) != graveyard_generation(flow->graveyard)) {
+		log_info(flow->log, "rows were put back: the outbox is read afresh");
+		reload(flow);
+		return;
+	}
+	if (count > 0)
+		flow->batch = count;
+	if (poll->cursor == READER_HEAD)
+		take_head(flow, poll, result, count);
+	else
+		take_second(flow, poll, result, count);
 }
 
 static void on_polled(void *arg, const struct reader_poll *poll, const PGresult *result)
@@ -293,38 +450,40 @@ static void on_expired(void *arg, size_t count)
 		loop_timer_set(flow->expire_timer, EXPIRE_MORE);
 }
 
-/* --- measuring --- */
+/* --- topics --- */
 
-static void on_measure_timer(void *arg)
-{
-	struct flow *flow = arg;
-	flow->measured_at = usec_boot();
-	outbox_measure(flow->outbox);
-}
-
-static void on_measured(void *arg, bool known, usec_t oldest)
+static void on_look_timer(void *arg)
 {
 	struct flow *flow = arg;
 	usec_t now = usec_boot();
-	if (known)
-		flow->oldest = (struct health_wait){ .seen_at = now, .age = oldest };
-	if (outbox_ready(flow->outbox))
-		loop_timer_set(flow->measure_timer,
-			       health_look_again(flow->ready_max_age, now - flow->measured_at));
+	if (!own(flow))
+		return;
+	loop_timer_set(flow->look_timer, LOOK_EVERY);
+	if (publisher_look(flow->publisher, now) && flow->giving_up == 0)
+		flow->giving_up = now;
+	pump(flow);
+}
+
+/* --- dead rows --- */
+
+/* Nothing of these keys is in flight, for their rows were parked; all that was put back is met
+ * before what is newer. */
+static void on_loaded(void *arg)
+{
+	struct flow *flow = arg;
+	if (!own(flow) || flow->state != FLOW_LOADING)
+		return;
+	burial_forget(publisher_burial(flow->publisher));
+	set_state(flow, FLOW_RUNNING);
+	reader_restart(flow->reader);
+	pump(flow);
 }
 
 /* --- what the publisher and the outbox tell --- */
 
-static void on_read_again(void *arg, int64_t id)
-{
-	struct flow *flow = arg;
-	reader_rewind(flow->reader, id);
-}
-
 static void on_lost(void *arg)
 {
 	struct flow *flow = arg;
-	flow->barrier = false;
 	reader_rewind(flow->reader, READER_ALL);
 }
 
@@ -338,14 +497,15 @@ static void on_foreign_id(void *arg, int64_t id)
 static void on_ready(void *arg)
 {
 	struct flow *flow = arg;
-	loop_timer_set(flow->measure_timer, 0);
+	reader_set_sequential(flow->reader, flow->source->sequential);
+	report_begin(flow->report);
 	flow->events.ready(flow->events.arg);
 }
 
 static void on_down(void *arg, const char *reason, bool was_ready)
 {
 	struct flow *flow = arg;
-	loop_timer_cancel(flow->measure_timer);
+	report_end(flow->report);
 	flow->events.down(flow->events.arg, reason, was_ready);
 }
 
@@ -354,16 +514,14 @@ static void on_down(void *arg, const char *reason, bool was_ready)
 void flow_start(struct flow *flow, int64_t token)
 {
 	flow->token = token;
-	flow->barrier = false;
-	set_state(flow, FLOW_RUNNING);
-	reader_restart(flow->reader);
+	reload(flow);
 	loop_timer_set(flow->expire_timer, 0);
-	pump(flow);
+	loop_timer_set(flow->look_timer, LOOK_EVERY);
 }
 
 void flow_drain(struct flow *flow)
 {
-	if (flow->state != FLOW_RUNNING)
+	if (flow->state != FLOW_RUNNING && flow->state != FLOW_LOADING)
 		return;
 	set_state(flow, FLOW_DRAINING);
 	pump(flow);
@@ -373,10 +531,14 @@ struct flow_left flow_retire(struct flow *flow)
 {
 	struct flow_left left_over = { .in_flight = publisher_drop(flow->publisher) };
 	set_state(flow, FLOW_IDLE);
+	flow->giving_up = 0;
 	loop_timer_cancel(flow->poll_timer);
 	loop_timer_cancel(flow->delete_timer);
 	loop_timer_cancel(flow->expire_timer);
+	loop_timer_cancel(flow->look_timer);
 	/* a poll on its way is void; the next owner may delete what we meant to */
+	graveyard_stop(flow->graveyard);
+	publisher_restart(flow->publisher);
 	reader_restart(flow->reader);
 	window_doubt(flow->window);
 	left_over.not_deleted = window_undeleted(flow->window);
@@ -390,8 +552,11 @@ void flow_forget(struct flow *flow)
 	series_add(flow->meter->possible_duplicates, in_flight + acked);
 	if (in_flight > 0)
 		(void)publisher_drop(flow->publisher);
+	graveyard_stop(flow->graveyard);
 	publisher_forget(flow->publisher);
 	reader_restart(flow->reader);
+	if (flow->state == FLOW_RUNNING || flow->state == FLOW_LOADING)
+		reload(flow);
 	log_write(flow->log, in_flight + acked > 0 ? LOG_WARN : LOG_INFO,
 		  "another run of the server, ids may mean other rows: the outbox is read afresh",
 		  LOG_FIELDS(LOG_INT("possible_duplicates", in_flight + acked)));
@@ -401,9 +566,14 @@ void flow_say_totals(const struct flow *flow)
 {
 	const struct publisher_totals *totals = publisher_totals(flow->publisher);
 	log_info(flow->log, "stopped", LOG_INT("published", totals->published),
-		 LOG_INT("refused", totals->refused),
+		 LOG_INT("dead", totals->dead), LOG_INT("parked", totals->parked),
 		 LOG_INT("headers_dropped", totals->headers_dropped),
 		 LOG_INT("short_deletes", outbox_short_deletes(flow->outbox)));
+}
+
+const char *flow_lease(const struct flow *flow)
+{
+	return flow->source->lease;
 }
 
 bool flow_database(const struct flow *flow)
@@ -423,12 +593,30 @@ const char *flow_misfit(const struct flow *flow)
 
 struct health_wait flow_oldest(const struct flow *flow)
 {
-	return flow->oldest;
+	return report_oldest(flow->report);
 }
 
 void flow_measure(const struct flow *flow)
 {
+	size_t blocked;
+	(void)topics_shut(publisher_topics(flow->publisher), &blocked);
 	series_set(flow->meter->gaps, (double)reader_gap_count(flow->reader));
+	series_set(flow->meter->blocked_topics, (double)blocked);
+}
+
+static void on_figures(void *arg, struct report_figures *figures_r)
+{
+	struct flow *flow = arg;
+	const struct publisher_totals *totals = publisher_totals(flow->publisher);
+	*figures_r = (struct report_figures){
+		.role = flow->events.role(flow->events.arg),
+		.owner = flow->state != FLOW_IDLE,
+		.in_flight = window_in_flight(flow->window),
+		.batch = flow->batch,
+		.published = totals->published,
+		.violations = totals->violations,
+	};
+	publisher_lately(flow->publisher, &figures_r->median, &figures_r->p99);
 }
 
 /* --- making --- */
@@ -437,7 +625,6 @@ static bool make_publisher(struct flow *flow, struct loop *loop, const struct co
 			   struct err *err)
 {
 	const struct publisher_events events = {
-		.read_again = on_read_again,
 		.progress = on_pump,
 		.lost = on_lost,
 		.ready = on_pump,
@@ -457,17 +644,18 @@ static void make_reader(struct flow *flow)
 		.poll_idle = flow->conf->poll_idle,
 		.sweep = flow->conf->sweep,
 		.gaps_max = GAPS_MAX,
+		.start_after = flow->source->start_after,
 	};
 	flow->reader = reader_new(&settings);
 }
 
 static void make_outbox(struct flow *flow, struct loop *loop, const struct pg_settings *pg,
-			const char *lease, const char *environment)
+			const struct conf *conf)
 {
 	const struct outbox_settings settings = {
-		.lease = lease,
+		.source = flow->source,
 		.size_limit = publisher_size_limit(flow->publisher),
-		.environment = environment,
+		.environment = conf->general.environment,
 	};
 	const struct outbox_events events = {
 		.ready = on_ready,
@@ -476,35 +664,61 @@ static void make_outbox(struct flow *flow, struct loop *loop, const struct pg_se
 		.listed = on_listed,
 		.deleted = on_deleted,
 		.expired = on_expired,
-		.measured = on_measured,
 		.arg = flow,
 	};
 	flow->outbox =
 		outbox_new(loop, flow->log, pg, &settings, flow->window, flow->meter, &events);
 }
 
+static void make_graveyard(struct flow *flow, struct loop *loop, const char *owner)
+{
+	const struct graveyard_events events = {
+		.loaded = on_loaded,
+		.moved = on_pump,
+		.arg = flow,
+	};
+	flow->graveyard = graveyard_new(loop, flow->outbox, publisher_burial(flow->publisher),
+					publisher_keys(flow->publisher), owner, &events);
+}
+
+static void make_report(struct flow *flow, struct loop *loop, const struct conf *conf,
+			const char *owner)
+{
+	const struct report_settings settings = {
+		.owner = owner,
+		.name = conf->general.instance,
+		.ready_max_age = conf->http.ready_max_age,
+		.figures = on_figures,
+		.arg = flow,
+	};
+	flow->report = report_new(loop, flow->outbox, publisher_topics(flow->publisher),
+				  flow->meter, &settings);
+}
+
 bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
-	      const struct pg_settings *pg, const char *lease, struct meter *meter,
+	      const struct pg_settings *pg, const char *owner, struct meter *meter,
 	      const struct flow_events *events, struct err *err, struct flow **flow_r)
 {
 	struct flow *flow = mem_zero(sizeof(*flow));
 	flow->log = log;
 	flow->conf = &conf->relay;
 	flow->meter = meter;
-	flow->ready_max_age = conf->http.ready_max_age;
 	flow->events = *events;
 	flow->poll_timer = loop_timer_new(loop, on_pump, flow);
 	flow->delete_timer = loop_timer_new(loop, on_delete_timer, flow);
 	flow->expire_timer = loop_timer_new(loop, on_expire_timer, flow);
-	flow->measure_timer = loop_timer_new(loop, on_measure_timer, flow);
+	flow->look_timer = loop_timer_new(loop, on_look_timer, flow);
 	flow->window =
 		window_new((size_t)conf->relay.window_rows, (size_t)conf->relay.window_bytes);
+	flow->source = source_new(&conf->relay);
 	make_reader(flow);
 	if (!make_publisher(flow, loop, conf, err)) {
 		flow_free(flow);
 		return false;
 	}
-	make_outbox(flow, loop, pg, lease, conf->general.environment);
+	make_outbox(flow, loop, pg, conf);
+	make_graveyard(flow, loop, owner);
+	make_report(flow, loop, conf, owner);
 	*flow_r = flow;
 	return true;
 }
@@ -514,14 +728,20 @@ void flow_free(struct flow *flow)
 	if (!flow)
 		return;
 	set_state(flow, FLOW_IDLE); /* what still calls back finds nothing to do */
+	if (flow->graveyard)
+		graveyard_stop(flow->graveyard);
 	outbox_free(flow->outbox);
+	report_free(flow->report);
+	graveyard_free(flow->graveyard);
 	publisher_free(flow->publisher);
 	reader_free(flow->reader);
 	window_free(flow->window);
+	source_free(flow->source);
 	loop_timer_free(flow->poll_timer);
 	loop_timer_free(flow->delete_timer);
 	loop_timer_free(flow->expire_timer);
-	loop_timer_free(flow->measure_timer);
+	loop_timer_free(flow->look_timer);
 	free(flow->numbers);
+	free(flow->asked);
 	free(flow);
 }

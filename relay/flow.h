@@ -24,6 +24,8 @@ struct flow_events {
 	bool (*own)(void *arg);
 	/* Perhaps it no longer is: none of the rows to delete was there. */
 	void (*doubt)(void *arg);
+	/* What the relay is, in a word. */
+	const char *(*role)(void *arg);
 	/* After flow_drain(): nothing is in flight, and everything acknowledged is deleted. */
 	void (*drained)(void *arg);
 	void *arg;
@@ -31,9 +33,9 @@ struct flow_events {
 
 struct flow;
 
-/* lease: its name, borrowed like conf and the meter. False: the configuration does not do. */
+/* owner: of the lease; borrowed like conf and the meter. False: the configuration does not do. */
 MUST_USE bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
-		       const struct pg_settings *pg, const char *lease, struct meter *meter,
+		       const struct pg_settings *pg, const char *owner, struct meter *meter,
 		       const struct flow_events *events, struct err *err, struct flow **flow_r);
 void flow_free(struct flow *flow);
 
@@ -50,6 +52,8 @@ struct flow_left flow_retire(struct flow *flow);
 void flow_forget(struct flow *flow);
 
 void flow_say_totals(const struct flow *flow); /* into the log */
+
+const char *flow_lease(const struct flow *flow); /* its name */
 
 bool flow_database(const struct flow *flow);             /* connected */
 bool flow_schema(const struct flow *flow);               /* its schema fits, and it is ours */

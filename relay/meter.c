@@ -101,6 +101,23 @@ static void add_outbox(struct meter *meter)
 			"had deleted them.");
 	meter->headers_dropped = counter(meter, "outbox_headers_dropped_total",
 					 "Headers of rows that a message cannot carry.");
+	meter->violations = counter(meter, "outbox_order_violations_total",
+				    "Rows that were published behind a later row of their "
+				    "ordering key, as far as it was noticed.");
+}
+
+static void add_trouble(struct meter *meter)
+{
+	meter->dead_rows = gauge(meter, "outbox_dead_rows",
+				 "Rows that could not be published and wait for a person; counted "
+				 "up to 10000.");
+	series_set(meter->dead_rows, (double)NAN);
+	meter->parked_rows = gauge(meter, "outbox_parked_rows",
+				   "Rows that wait behind a dead row of their ordering key; counted "
+				   "up to 10000.");
+	series_set(meter->parked_rows, (double)NAN);
+	meter->blocked_topics =
+		gauge(meter, "outbox_blocked_topics", "Topics whose rows wait for them.");
 }
 
 static void add_publishing(struct meter *meter)
@@ -137,6 +154,7 @@ struct meter *meter_new(void)
 	meter->metrics = metrics_new();
 	meter->topics = mem_zero(sizeof(*meter->topics));
 	add_outbox(meter);
+	add_trouble(meter);
 	add_publishing(meter);
 	add_relay(meter);
 	return meter;

@@ -20,6 +20,10 @@ struct meter {
 	struct series *headers_dropped;
 	struct series *owner;
 	struct series *possible_duplicates;
+	struct series *dead_rows;
+	struct series *parked_rows;
+	struct series *blocked_topics;
+	struct series *violations;
 	struct series *db_reconnects;
 	struct meter_topics *topics;
 };

@@ -1,7 +1,6 @@
 /* The connection, its schema check, and the statements. */
 #include "outbox.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -13,9 +12,8 @@
 #include "source.h"
 #include "sql.h"
 
-#define CHECK_AGAIN   (2 * USEC_SEC)
-#define SAY_EVERY     USEC_MIN
-#define MEASURED_ROWS 10000 /* rows are counted up to so many */
+#define CHECK_AGAIN (2 * USEC_SEC)
+#define SAY_EVERY   USEC_MIN
 
 enum outbox_state {
 	STATE_DOWN,     /* no connection */
@@ -71,7 +69,7 @@ bool outbox_ready(const struct outbox *outbox)
 	return outbox->state == STATE_READY && pg_up(outbox->pg);
 }
 
-static void say_refusal(struct outbox *outbox, const char *statement, const struct pg_error *error)
+void outbox_say_refusal(struct outbox *outbox, const char *statement, const struct pg_error *error)
 {
 	uint64_t held;
 	if (error->kind == PG_REFUSED &&
@@ -140,8 +138,6 @@ static void on_down(void *arg, const char *reason)
 	bool was_ready = outbox->state == STATE_READY;
 	loop_timer_cancel(outbox->check);
 	set_state(outbox, STATE_DOWN);
-	series_set(outbox->meter->rows, (double)NAN);
-	series_set(outbox->meter->oldest_age, (double)NAN);
 	outbox->events.down(outbox->events.arg, reason, was_ready);
 }
 
@@ -153,7 +149,7 @@ static void on_polled(void *arg, const PGresult *result, const struct pg_error *
 	struct reader_poll poll = outbox->poll; /* the next one may be sent while this is read */
 	outbox->polling = false;
 	if (error)
-		say_refusal(outbox, "poll", error);
+		outbox_say_refusal(outbox, "poll", error);
 	outbox->events.polled(outbox->events.arg, &poll, result);
 }
 
@@ -171,14 +167,17 @@ static void add_gaps(struct pg_params *params, const struct reader_poll *poll,
 	pg_add_array(params, &last);
 }
 
-static void add_topics(struct pg_params *params)
+static void add_topics(struct pg_params *params, struct topic *const *topics, size_t count)
 {
-	PG_ARRAY_AUTO struct pg_array topics;
-	pg_array_init(&topics, PG_TEXT);
-	pg_add_array(params, &topics);
+	PG_ARRAY_AUTO struct pg_array names;
+	pg_array_init(&names, PG_TEXT);
+	for (size_t i = 0; i < count; i++)
+		pg_array_text(&names, topics[i]->name);
+	pg_add_array(params, &names);
 }
 
-void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps)
+void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps,
+		 struct topic *const *topics, size_t topic_count, bool only)
 {
 	struct pg_params *params = &outbox->params;
 	pg_params_clear(params);
@@ -187,8 +186,8 @@ void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const st
 	pg_add_int4(params, (int32_t)poll->rows);
 	pg_add_int8(params, (int64_t)poll->bytes);
 	pg_add_int8(params, outbox->settings.size_limit);
-	add_topics(params);
-	pg_add_bool(params, false);
+	add_topics(params, topics, topic_count);
+	pg_add_bool(params, only);
 	pg_add_text(params, outbox->source->name);
 	outbox->poll = *poll;
 	outbox->polling = true;
@@ -199,7 +198,7 @@ static void on_listed(void *arg, const PGresult *result, const struct pg_error *
 {
 	struct outbox *outbox = arg;
 	if (error) {
-		say_refusal(outbox, "holders", error);
+		outbox_say_refusal(outbox, "holders", error);
 		outbox->events.listed(outbox->events.arg, NULL, 0);
 		return;
 	}
@@ -261,7 +260,7 @@ static void on_deleted(void *arg, const PGresult *result, const struct pg_error 
 		note_short(outbox, deletion, deleted);
 		settle(deletion);
 	} else {
-		say_refusal(outbox, "delete", error);
+		outbox_say_refusal(outbox, "delete", error);
 		keep(deletion, error->kind == PG_LOST);
 		outbox->delete_at = error->kind == PG_REFUSED ? usec_boot() + USEC_SEC : 0;
 	}
@@ -287,7 +286,7 @@ static void delete_some(struct outbox *outbox, int64_t token)
 	pg_params_clear(params);
 	pg_add_array(params, &ids);
 	pg_add_array(params, &event_ids);
-	pg_add_text(params, outbox->settings.lease);
+	pg_add_text(params, outbox->source->lease);
 	pg_add_int8(params, token);
 	outbox->deleting++;
 	crash_point("delete.send");
@@ -308,7 +307,7 @@ static void on_expired(void *arg, const PGresult *result, const struct pg_error 
 {
 	struct outbox *outbox = arg;
 	if (error)
-		say_refusal(outbox, "expire", error);
+		outbox_say_refusal(outbox, "expire", error);
 	else
 		outbox->events.expired(outbox->events.arg, (size_t)pg_affected(result));
 }
@@ -321,25 +320,14 @@ void outbox_expire_once(struct outbox *outbox, int32_t rows)
 	pg_send(outbox->pg, sql_expire_once, params, on_expired, outbox);
 }
 
-/* --- measuring --- */
-
-static void on_measured(void *arg, const PGresult *result, const struct pg_error *error)
+struct pg *outbox_pg(struct outbox *outbox)
 {
-	struct outbox *outbox = arg;
-	usec_t oldest = error ? USEC_NEVER : pg_get_int8(result, 0, 1);
-	if (error)
-		say_refusal(outbox, "measure", error);
-	series_set(outbox->meter->rows, error ? (double)NAN : (double)pg_get_int8(result, 0, 0));
-	series_set_usec(outbox->meter->oldest_age, oldest);
-	outbox->events.measured(outbox->events.arg, !error, oldest);
+	return outbox->pg;
 }
 
-void outbox_measure(struct outbox *outbox)
+const struct source *outbox_source(const struct outbox *outbox)
 {
-	struct pg_params *params = &outbox->params;
-	pg_params_clear(params);
-	pg_add_int8(params, MEASURED_ROWS);
-	pg_send(outbox->pg, outbox->source->measure, params, on_measured, outbox);
+	return outbox->source;
 }
 
 bool outbox_polling(const struct outbox *outbox)
@@ -363,7 +351,7 @@ struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_se
 	outbox->events = *events;
 	outbox->window = window;
 	outbox->meter = meter;
-	outbox->source = source_new(NULL);
+	outbox->source = settings->source;
 	outbox->check = loop_timer_new(loop, check, outbox);
 	outbox->question = (struct installation_question){ .environment = settings->environment,
 							   .answered = on_checked,
@@ -379,6 +367,5 @@ void outbox_free(struct outbox *outbox)
 	pg_free(outbox->pg);
 	loop_timer_free(outbox->check);
 	pg_params_done(&outbox->params);
-	source_free(outbox->source);
 	free(outbox);
 }

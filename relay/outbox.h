@@ -13,6 +13,8 @@
 #include "meter.h"
 #include "pg.h"
 #include "reader.h"
+#include "source.h"
+#include "topics.h"
 #include "window.h"
 
 #define OUTBOX_DELETE_ROWS 1000 /* of one statement */
@@ -31,16 +33,13 @@ struct outbox_events {
 	void (*deleted)(void *arg, bool none);
 	/* Expired rows of `once` were deleted. */
 	void (*expired)(void *arg, size_t count);
-	/* How old the oldest row is, 0: there is none; false: it could not be asked for. The
-	 * numbers in the meter are set. */
-	void (*measured)(void *arg, bool known, usec_t oldest);
 	void *arg;
 };
 
 struct outbox_settings {
-	const char *lease;       /* its name; borrowed */
+	struct source *source;   /* borrowed, as all that follows */
 	int64_t size_limit;      /* of a row, in bytes */
-	const char *environment; /* general.environment; borrowed */
+	const char *environment; /* general.environment */
 };
 
 struct outbox;
@@ -55,7 +54,9 @@ bool outbox_ready(const struct outbox *outbox); /* the schema fits, and the data
 const char *outbox_misfit(const struct outbox *outbox); /* why not, last; "": not known */
 
 bool outbox_polling(const struct outbox *outbox); /* a poll is on its way: send no other */
-void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps);
+/* topics: those whose rows are to come without what they carry; only: all others' are. */
+void outbox_poll(struct outbox *outbox, const struct reader_poll *poll, const struct gap *gaps,
+		 struct topic *const *topics, size_t topic_count, bool only);
 void outbox_list_holders(struct outbox *outbox);
 
 /* Deletes acknowledged rows of the window, oldest first, as long as there are `least` of them and
@@ -65,6 +66,10 @@ uint64_t outbox_short_deletes(const struct outbox *outbox);
 
 void outbox_expire_once(struct outbox *outbox, int32_t rows);
 
-void outbox_measure(struct outbox *outbox);
+/* For those who have statements of their own. */
+struct pg *outbox_pg(struct outbox *outbox);
+const struct source *outbox_source(const struct outbox *outbox);
+/* A statement failed: said in the log, if the server refused it. */
+void outbox_say_refusal(struct outbox *outbox, const char *statement, const struct pg_error *error);
 
 #endif

@@ -7,15 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "crash.h"
 #include "kafka.h"
 #include "mem.h"
 #include "partition.h"
 
-#define TOPICS_MAX   10000
-#define BUCKETS      256
 #define POLL_EVERY   (100 * USEC_MS) /* the wake-up is only written for an empty queue */
 #define RENEW_FIRST  (100 * USEC_MS) /* between two new producers; doubled until one delivers */
 #define RENEW_LAST   (500 * USEC_MS)
@@ -31,15 +28,13 @@ enum producer_state {
 
 struct producer_topic {
 	struct producer_topic *next;
+	struct topic *owner;
 	rd_kafka_topic_t *topic;
-	uint32_t hash;
-	size_t length;
 	/* The number of partitions by which rows are sent, 0 until the first one; and another one
 	 * that the partitioner met since, or 0. Written by librdkafka's threads. */
 	_Atomic int32_t pinned;
 	_Atomic int32_t changed;
 	_Atomic bool *any_changed;
-	char name[];
 };
 
 struct producer {
@@ -57,13 +52,12 @@ struct producer {
 	usec_t made_at;
 	usec_t renew_wait;
 	int64_t size_limit;
+	bool unreachable; /* no broker at all, since the last report */
 	struct err reason; /* of a fatal error */
 	struct log_limit connection_said;
 	struct log_limit trouble_said;
 
-	struct producer_topic *buckets[BUCKETS];
-	struct producer_topic *last; /* rows of one topic come in a row */
-	size_t topic_count;
+	struct producer_topic *topics;
 	_Atomic bool any_changed;
 };
 
@@ -106,54 +100,44 @@ bool producer_repartitioning(const struct producer *producer)
 	return atomic_load(&producer->any_changed);
 }
 
-static void repartition(struct producer *producer, struct producer_topic *topic)
+void producer_each_changed(struct producer *producer, topics_each_fn *each, void *arg)
+{
+	bool left = false;
+	for (struct producer_topic *t = producer->topics; t; t = t->next) {
+		if (atomic_load(&t->changed) != 0)
+			each(arg, t->owner);
+		left = left || atomic_load(&t->changed) != 0;
+	}
+	if (!left)
+		atomic_store(&producer->any_changed, false);
+}
+
+void producer_repartition(struct producer *producer, struct producer_topic *topic)
 {
 	int32_t changed = atomic_exchange(&topic->changed, 0);
 	if (changed == 0)
 		return;
 	int32_t before = atomic_exchange(&topic->pinned, changed);
 	log_warn(producer->log, "the topic's number of partitions changed: keys move",
-		 LOG_TEXT("topic", topic->name), LOG_INT("before", before),
+		 LOG_TEXT("topic", topic->owner->name), LOG_INT("before", before),
 		 LOG_INT("now", changed));
 }
 
-void producer_repartition(struct producer *producer)
-{
-	atomic_store(&producer->any_changed, false);
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct producer_topic *t = producer->buckets[i]; t; t = t->next)
-			repartition(producer, t);
-}
-
 /* --- topics --- */
-
-static bool is_named(const struct producer_topic *topic, struct row_bytes name)
-{
-	return topic && topic->length == name.length &&
-	       memcmp(topic->name, name.data, name.length) == 0;
-}
 
 static rd_kafka_topic_t *topic_handle(struct producer *producer, struct producer_topic *ours)
 {
 	rd_kafka_topic_conf_t *conf = rd_kafka_default_topic_conf_dup(producer->client);
 	rd_kafka_topic_conf_set_partitioner_cb(conf, choose_partition);
 	rd_kafka_topic_conf_set_opaque(conf, ours);
-	return rd_kafka_topic_new(producer->client, ours->name, conf); /* takes conf */
+	return rd_kafka_topic_new(producer->client, ours->owner->name, conf); /* takes conf */
 }
 
-static struct producer_topic *add_topic(struct producer *producer, struct row_bytes name,
-					uint32_t hash, struct err *err)
+struct producer_topic *producer_topic(struct producer *producer, struct topic *owner,
+				      struct err *err)
 {
-	if (!encode_topic(name, err))
-		return NULL;
-	if (producer->topic_count == TOPICS_MAX) {
-		err_set(err, "more than %d topics", TOPICS_MAX);
-		return NULL;
-	}
-	struct producer_topic *topic = mem_zero(sizeof(*topic) + name.length + 1);
-	memcpy(topic->name, name.data, name.length);
-	topic->length = name.length;
-	topic->hash = hash;
+	struct producer_topic *topic = mem_zero(sizeof(*topic));
+	topic->owner = owner;
 	topic->any_changed = &producer->any_changed;
 	topic->topic = topic_handle(producer, topic);
 	if (!topic->topic) {
@@ -161,59 +145,26 @@ static struct producer_topic *add_topic(struct producer *producer, struct row_by
 		free(topic);
 		return NULL;
 	}
-	topic->next = producer->buckets[hash % BUCKETS];
-	producer->buckets[hash % BUCKETS] = topic;
-	producer->topic_count++;
+	topic->next = producer->topics;
+	producer->topics = topic;
 	return topic;
-}
-
-struct producer_topic *producer_topic(struct producer *producer, struct row_bytes name,
-				      struct err *err)
-{
-	if (is_named(producer->last, name))
-		return producer->last;
-	uint32_t hash = (uint32_t)XXH3_64bits(name.data, name.length);
-	struct producer_topic *topic = producer->buckets[hash % BUCKETS];
-	while (topic && !is_named(topic, name))
-		topic = topic->next;
-	if (!topic)
-		topic = add_topic(producer, name, hash, err);
-	if (topic)
-		producer->last = topic;
-	return topic;
-}
-
-uint32_t producer_topic_hash(const struct producer_topic *topic)
-{
-	return topic->hash;
 }
 
 static void close_topics(struct producer *producer)
 {
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct producer_topic *t = producer->buckets[i]; t; t = t->next)
-			rd_kafka_topic_destroy(t->topic);
-}
-
-static void free_topic_list(struct producer_topic *topic)
-{
-	while (topic) {
-		struct producer_topic *next = topic->next;
-		free(topic);
-		topic = next;
-	}
+	for (struct producer_topic *t = producer->topics; t; t = t->next)
+		rd_kafka_topic_destroy(t->topic);
 }
 
 /* unused: the client is gone, so nobody chooses a partition any more. */
 static void forget_topics(struct producer *producer, bool unused)
 {
-	for (size_t i = 0; i < BUCKETS; i++) {
-		if (unused)
-			free_topic_list(producer->buckets[i]);
-		producer->buckets[i] = NULL;
+	while (unused && producer->topics) {
+		struct producer_topic *topic = producer->topics;
+		producer->topics = topic->next;
+		free(topic);
 	}
-	producer->last = NULL;
-	producer->topic_count = 0;
+	producer->topics = NULL;
 	atomic_store(&producer->any_changed, false);
 }
 
@@ -240,6 +191,14 @@ static void on_log(const rd_kafka_t *client, int level, const char *facility, co
 		  LOG_FIELDS(LOG_TEXT("facility", facility), LOG_TEXT("text", text)));
 }
 
+static bool is_of_topic(rd_kafka_resp_err_t code)
+{
+	return code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+	       code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+	       code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+	       code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
+}
+
 /* librdkafka retries for ever whatever may pass; what it reports is final. */
 static void on_report(rd_kafka_t *client, const rd_kafka_message_t *message, void *arg)
 {
@@ -253,6 +212,7 @@ static void on_report(rd_kafka_t *client, const rd_kafka_message_t *message, voi
 	switch ((int)message->err) {
 	case RD_KAFKA_RESP_ERR_NO_ERROR:
 		producer->renew_wait = RENEW_FIRST;
+		producer->unreachable = false;
 		events->report(events->arg, row, PRODUCER_DELIVERED, reason);
 		break;
 	case RD_KAFKA_RESP_ERR__PURGE_QUEUE:
@@ -267,15 +227,13 @@ static void on_report(rd_kafka_t *client, const rd_kafka_message_t *message, voi
 	case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_ID_MAPPING:
 		break_down(producer, reason); /* nothing is known of this row */
 		break;
-	case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
 	case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-	case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-	case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-	case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
-		events->report(events->arg, row, PRODUCER_UNFIT, reason);
+		events->report(events->arg, row, PRODUCER_PARTITION, reason);
 		break;
 	default:
-		events->report(events->arg, row, PRODUCER_REJECTED, reason);
+		events->report(events->arg, row,
+			       is_of_topic(message->err) ? PRODUCER_TOPIC : PRODUCER_REJECTED,
+			       reason);
 		break;
 	}
 }
@@ -299,6 +257,8 @@ static void on_error(rd_kafka_t *client, int code, const char *text, void *arg)
 {
 	struct producer *producer = arg;
 	char reason[400];
+	if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
+		producer->unreachable = true;
 	if (code != RD_KAFKA_RESP_ERR__FATAL) {
 		say_trouble(producer, code, text);
 		return;
@@ -353,13 +313,17 @@ static rd_kafka_vu_t memory(rd_kafka_vtype_t type, struct row_bytes bytes)
 static enum producer_sent not_sent(struct producer *producer, rd_kafka_error_t *error,
 				   struct err *err)
 {
-	bool full = rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR__QUEUE_FULL;
+	rd_kafka_resp_err_t code = rd_kafka_error_code(error);
 	bool fatal = rd_kafka_fatal_error(producer->client, NULL, 0) != 0;
 	err_set(err, "%s", rd_kafka_error_string(error));
 	rd_kafka_error_destroy(error);
 	if (fatal)
 		break_down(producer, err->text);
-	return full || fatal ? PRODUCER_BUSY : PRODUCER_REFUSED;
+	if (fatal || code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+		return PRODUCER_BUSY;
+	if (code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
+		return PRODUCER_NO_PARTITION;
+	return is_of_topic(code) ? PRODUCER_NO_TOPIC : PRODUCER_REFUSED;
 }
 
 enum producer_sent producer_send(struct producer *producer, struct producer_topic *topic,
@@ -497,6 +461,7 @@ static bool make_client(struct producer *producer, struct err *err)
 static bool make(struct producer *producer, struct err *err)
 {
 	atomic_store(&producer->quiet, false);
+	producer->unreachable = false;
 	if (!make_client(producer, err))
 		return false;
 	producer->queue = rd_kafka_queue_get_main(producer->client);
@@ -580,6 +545,17 @@ void producer_drop(struct producer *producer)
 bool producer_ready(const struct producer *producer)
 {
 	return producer->state == STATE_READY;
+}
+
+bool producer_unreachable(const struct producer *producer)
+{
+	return producer->unreachable;
+}
+
+bool producer_connected(const struct producer *producer)
+{
+	/* known once a broker has answered; asks none */
+	return producer->state == STATE_READY && rd_kafka_controllerid(producer->client, 0) >= 0;
 }
 
 int64_t producer_size_limit(const struct producer *producer)

@@ -15,11 +15,13 @@
 #include "err.h"
 #include "log.h"
 #include "loop.h"
+#include "topics.h"
 #include "window.h"
 
 enum producer_report {
 	PRODUCER_DELIVERED, /* written by all in-sync replicas */
-	PRODUCER_UNFIT,     /* this row cannot be sent: its topic or partition does not do */
+	PRODUCER_TOPIC,     /* its topic does not do: it is unknown, or not ours to write to */
+	PRODUCER_PARTITION, /* it names a partition that there is not */
 	PRODUCER_REJECTED,  /* the broker did not take the batch that it was in */
 };
 
@@ -50,20 +52,24 @@ MUST_USE bool producer_check(const struct conf *conf, struct err *err);
  * loop, until ready(). */
 void producer_drop(struct producer *producer);
 bool producer_ready(const struct producer *producer);
+bool producer_connected(const struct producer *producer);   /* a broker has answered it */
+bool producer_unreachable(const struct producer *producer); /* no broker since the last report */
 
 int64_t producer_size_limit(const struct producer *producer); /* bytes of a message */
 
-/* NULL: there cannot be such a topic, as err says. Valid until the producer is dropped. */
-struct producer_topic *producer_topic(struct producer *producer, struct row_bytes name,
+/* Where rows to this topic are handed over; NULL: err says why not. Valid until the producer is
+ * dropped. */
+struct producer_topic *producer_topic(struct producer *producer, struct topic *topic,
 				      struct err *err);
-uint32_t producer_topic_hash(const struct producer_topic *topic);
 /* Where a row with this hash will go; -1: nobody knows the number of partitions yet. */
 int32_t producer_partition(const struct producer_topic *topic, int32_t wanted, uint32_t hash);
 
 enum producer_sent {
-	PRODUCER_SENT,    /* will be reported */
+	PRODUCER_SENT,      /* will be reported */
+	PRODUCER_BUSY,      /* not now; this row and all behind it must be read again */
+	PRODUCER_NO_TOPIC,  /* as PRODUCER_TOPIC, PRODUCER_PARTITION and PRODUCER_REJECTED, but at once */
+	PRODUCER_NO_PARTITION,
 	PRODUCER_REFUSED, /* by itself: err says why */
-	PRODUCER_BUSY,    /* not now; this row and all behind it must be read again */
 };
 
 /* Hands a row over; the message is copied. The row, whose hash must be set, must stay where it is
@@ -72,9 +78,10 @@ enum producer_sent producer_send(struct producer *producer, struct producer_topi
 				 int32_t partition, const struct encode_message *message,
 				 struct window_row *row, struct err *err);
 
-/* A topic has another number of partitions than its rows in flight were sent by. Once nothing is in
- * flight, producer_repartition() goes over to the new number. */
+/* Topics have another number of partitions than their rows in flight were sent by. Each one goes
+ * over to the new number by producer_repartition(), once nothing of it is in flight. */
 bool producer_repartitioning(const struct producer *producer);
-void producer_repartition(struct producer *producer);
+void producer_each_changed(struct producer *producer, topics_each_fn *each, void *arg);
+void producer_repartition(struct producer *producer, struct producer_topic *topic);
 
 #endif

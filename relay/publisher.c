@@ -1,129 +1,183 @@
 /* What becomes of a row that was read, and of one that was reported. */
 #include "publisher.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "crash.h"
 #include "encode.h"
+#include "lately.h"
 #include "mem.h"
+#include "order.h"
 #include "producer.h"
-#include "refused.h"
 #include "row.h"
 
-#define ORDER_BYTES 4000 /* sql.h leaves at least so many */
-#define REFUSED_MAX 100000
+#define ORDER_BYTES 4000 /* the poll leaves at least so many */
 #define SAY_EVERY   (10 * USEC_SEC)
 #define BYTES_MAX   UINT32_MAX
 #define ROW_COST    200 /* bytes that a row in flight takes beside its own */
+#define STALLED     USEC_SEC
+#define PARKED_WHY  "waits behind a dead row of its ordering key"
 
 struct publisher {
 	struct log *log;
+	const struct conf_relay *conf;
 	struct publisher_events events;
 	struct window *window;
 	struct meter *meter;
-	struct refused *refused;
+	struct topics *topics;
+	struct topic *last; /* rows of one topic come in a row */
+	struct keys *keys;
+	struct burial *burial;
+	struct order *order;
 	struct encoder *encoder;
 	struct producer *producer;
+	usec_t reported;           /* the last delivery, or when there was something to deliver */
+	usec_t youngest_delivered; /* of all delivered rows the latest fetch */
 	struct publisher_totals totals;
-	struct log_limit refusal_said;
+	struct lately lately;
+	struct log_limit dead_said;
+	struct log_limit parked_said;
 	struct log_limit full_said;
 	struct log_limit header_said;
-	struct log_limit settled_said;
 	struct log_limit broken_said;
+	struct log_limit order_said;
 };
 
 enum fate {
 	FATE_DONE, /* with this row; on to the next */
-	FATE_LAST, /* this row is under way, and must be alone */
+	FATE_LAST, /* with this row and all behind it */
 	FATE_STOP, /* not this row, not yet */
-	FATE_FULL,
+	FATE_FULL, /* the same; no other row can be condemned */
 };
 
-/* What the log says of a refused row. */
-struct refusal {
-	int64_t id;
-	const unsigned char *event_id;
-	uint64_t order;
-	int64_t bytes;
-	enum refused_cause cause;
+/* A row that will never be sent, and why. */
+struct sentence {
+	struct window_claim claim;
+	int64_t size;
+	const char *topic;
+	bool no_event_id;
 	const char *reason;
 	const char *remedy;
 };
 
-/* --- refusing --- */
+/* --- dead and parked rows --- */
 
-static void say_refused(struct publisher *publisher, const struct refusal *refusal)
+static void say_dead(struct publisher *publisher, const struct sentence *sentence)
 {
 	char event_id[ENCODE_UUID_TEXT];
 	uint64_t held;
-	if (!log_limit_pass(&publisher->refusal_said, usec_boot(), SAY_EVERY, &held))
-		return;
-	log_error(publisher->log,
-		  refusal->cause == REFUSED_ITSELF
-			  ? "row refused: it stays in the outbox, and so do those of its key "
-			    "behind it"
-			  : "row refused in company: it is tried again alone",
-		  LOG_INT("id", refusal->id),
-		  LOG_TEXT("event_id", encode_uuid(refusal->event_id, event_id)),
-		  LOG_INT("bytes", refusal->bytes), LOG_TEXT("reason", refusal->reason),
-		  LOG_TEXT("remedy", refusal->remedy), LOG_INT("held_back", held));
+	publisher->totals.dead++;
+	if (log_limit_pass(&publisher->dead_said, usec_boot(), USEC_SEC, &held))
+		log_error(publisher->log, "row is dead: moved to outbox_dead",
+			  LOG_INT("id", sentence->claim.id),
+			  LOG_TEXT("event_id", encode_uuid(sentence->claim.event_id, event_id)),
+			  LOG_TEXT("topic", sentence->topic), LOG_INT("bytes", sentence->size),
+			  LOG_TEXT("reason", sentence->reason),
+			  LOG_TEXT("remedy", sentence->remedy), LOG_INT("held_back", held));
 }
 
-static bool refuse(struct publisher *publisher, const struct refusal *refusal)
+static void say_parked(struct publisher *publisher, int64_t id)
 {
 	uint64_t held;
-	say_refused(publisher, refusal);
-	publisher->totals.refused++;
-	if (refused_add(publisher->refused, refusal->id, refusal->order, refusal->cause,
-			usec_boot()))
-		return true;
+	publisher->totals.parked++;
+	if (log_limit_pass(&publisher->parked_said, usec_boot(), SAY_EVERY, &held))
+		log_info(publisher->log, "row parked behind a dead one of its key",
+			 LOG_INT("id", id), LOG_INT("held_back", held));
+}
+
+static void say_full(struct publisher *publisher)
+{
+	uint64_t held;
+	if (keys_count(publisher->keys) < KEYS_MAX)
+		return; /* they are being moved, and there will be room in a moment */
 	if (log_limit_pass(&publisher->full_said, usec_boot(), SAY_EVERY, &held))
 		log_error(publisher->log,
-			  "too many rows are refused: nothing is read until they are fewer",
-			  LOG_INT("refused", refused_count(publisher->refused)));
-	return false;
+			  "too many ordering keys have a dead row: nothing is read until they "
+			  "are fewer",
+			  LOG_INT("keys", keys_count(publisher->keys)),
+			  LOG_TEXT("remedy", "requeue or discard dead rows"));
 }
 
-static enum fate refuse_row(struct publisher *publisher, const struct row *row, uint64_t order,
-			    const char *reason, const char *remedy)
+static bool blocks_its_key(const struct publisher *publisher, uint64_t order)
 {
-	const struct refusal refusal = {
-		.id = row->id,
-		.event_id = row->event_id,
-		.order = order,
-		.bytes = row->size,
-		.cause = REFUSED_ITSELF,
+	return order && publisher->conf->on_dead == CONF_DEAD_BLOCK_KEY;
+}
+
+static bool has_room(const struct publisher *publisher, uint64_t order)
+{
+	return !burial_full(publisher->burial) &&
+	       (!blocks_its_key(publisher, order) || keys_count(publisher->keys) < KEYS_MAX ||
+		keys_has(publisher->keys, order));
+}
+
+/* False: there is no room for another one; the row stays where it is. */
+static bool condemn(struct publisher *publisher, const struct sentence *sentence, bool parked)
+{
+	struct burial_row row = {
+		.size = sentence->size,
+		.parked = parked,
+		.no_event_id = sentence->no_event_id,
+	};
+	uint64_t order = sentence->claim.order;
+	if (!has_room(publisher, order)) {
+		say_full(publisher);
+		return false;
+	}
+	if (parked)
+		say_parked(publisher, sentence->claim.id);
+	else
+		say_dead(publisher, sentence);
+	if (blocks_its_key(publisher, order))
+		(void)keys_add(publisher->keys, order);
+	row.row = window_condemn(publisher->window, &sentence->claim);
+	burial_add(publisher->burial, &row, sentence->reason);
+	return true;
+}
+
+static enum fate condemn_row(struct publisher *publisher, const struct row *row,
+			     const struct window_claim *claim, const char *reason,
+			     const char *remedy)
+{
+	const struct sentence sentence = {
+		.claim = *claim,
+		.size = row->size,
+		.topic = row->topic.data ? row->topic.data : "",
+		.no_event_id = !row->event_id,
 		.reason = reason,
 		.remedy = remedy,
 	};
-	return refuse(publisher, &refusal) ? FATE_DONE : FATE_FULL;
+	return condemn(publisher, &sentence, !remedy) ? FATE_DONE : FATE_FULL;
 }
 
-static void refuse_reported(struct publisher *publisher, const struct window_row *row,
-			    enum refused_cause cause, const char *reason, const char *remedy)
+/* A row that is in flight no longer; it must have been dropped from the window. */
+static void condemn_reported(struct publisher *publisher, const struct window_row *row,
+			     const char *reason, const char *remedy)
 {
-	const struct refusal refusal = {
-		.id = row->id,
-		.event_id = row->event_id,
-		.order = row->order,
-		.bytes = row->bytes,
-		.cause = cause,
+	uint8_t event_id[WINDOW_UUID];
+	memcpy(event_id, row->event_id, sizeof(event_id));
+	const struct sentence sentence = {
+		.claim = { .id = row->id,
+			   .event_id = event_id,
+			   .order = row->order,
+			   .topic = row->topic },
+		.size = row->bytes - ROW_COST,
+		.topic = row->topic->name,
 		.reason = reason,
 		.remedy = remedy,
 	};
-	/* with no room for it the row is not remembered, but it is the first to be read again */
-	bool remembered = refuse(publisher, &refusal);
-	if (!remembered || cause == REFUSED_IN_COMPANY)
-		publisher->events.read_again(publisher->events.arg, row->id);
+	/* without room it is met again, and fails again */
+	if (!condemn(publisher, &sentence, false))
+		topics_failed(publisher->topics, row->topic, row->id, false, reason, usec_boot());
 }
 
-/* --- sending --- */
+/* --- what a row is about --- */
 
 /* Order holds within an ordering key of a topic. A row that is too large comes without the end of
- * its ordering key, see sql.h, and must still hold back those behind it: of all rows no more is
- * looked at than such a row has. */
+ * its ordering key and must still hold back those behind it: of all rows no more is looked at than
+ * such a row has. */
 static uint64_t order_of(const struct row *row)
 {
 	size_t length = row->ordering_key.length;
@@ -136,15 +190,62 @@ static uint64_t order_of(const struct row *row)
 	return order ? order : 1;
 }
 
+static bool is_named(const struct topic *topic, struct row_bytes name)
+{
+	return topic && topic->length == name.length &&
+	       memcmp(topic->name, name.data, name.length) == 0;
+}
+
+static bool is_wanted(const struct publisher *publisher, struct row_bytes name)
+{
+	const struct conf_texts *wanted = &publisher->conf->topics;
+	for (size_t i = 0; i < wanted->count; i++)
+		if (strlen(wanted->items[i]) == name.length &&
+		    memcmp(wanted->items[i], name.data, name.length) == 0)
+			return true;
+	return wanted->count == 0;
+}
+
+/* NULL: no row can go there, as err says. */
+static struct topic *new_topic(struct publisher *publisher, struct row_bytes name, uint32_t hash,
+			       struct err *err)
+{
+	if (!encode_topic(name, err))
+		return NULL;
+	if (!is_wanted(publisher, name)) {
+		err_set(err, "the topic is not among relay.topics");
+		return NULL;
+	}
+	struct topic *topic = topics_make(publisher->topics, name, hash);
+	if (topic)
+		topic->meter = meter_topic(publisher->meter, name, hash);
+	else
+		err_set(err, "more than %d topics", TOPICS_MAX);
+	return topic;
+}
+
+static struct topic *topic_of(struct publisher *publisher, struct row_bytes name, struct err *err)
+{
+	if (is_named(publisher->last, name))
+		return publisher->last;
+	uint32_t hash = (uint32_t)XXH3_64bits(name.data, name.length);
+	struct topic *topic = topics_find(publisher->topics, name, hash);
+	if (!topic)
+		topic = new_topic(publisher, name, hash, err);
+	if (topic)
+		publisher->last = topic;
+	return topic;
+}
+
+/* --- sending --- */
+
 static enum fate known_row(struct publisher *publisher, const struct window_row *known,
 			   const struct row *row)
 {
-	if (memcmp(known->event_id, row->event_id, WINDOW_UUID) != 0) {
-		publisher->events.foreign_id(publisher->events.arg, row->id);
-		return FATE_STOP;
-	}
-	refused_seen(publisher->refused, row->id);
-	return FATE_DONE;
+	if (!row->event_id || memcmp(known->event_id, row->event_id, WINDOW_UUID) == 0)
+		return FATE_DONE;
+	publisher->events.foreign_id(publisher->events.arg, row->id);
+	return FATE_STOP;
 }
 
 static void note_dropped(struct publisher *publisher, const struct row *row, size_t dropped)
@@ -165,129 +266,272 @@ static uint32_t cost_of(const struct row *row)
 	return row->size < BYTES_MAX - ROW_COST ? (uint32_t)row->size + ROW_COST : BYTES_MAX;
 }
 
-static struct window_row *claim(struct publisher *publisher, const struct row *row, uint64_t order,
-				const struct producer_topic *topic, uint32_t hash)
+/* Where rows of a topic are handed over, with this producer. */
+static struct producer_topic *sender_of(struct publisher *publisher, struct topic *topic,
+					struct err *err)
 {
-	int32_t partition = producer_partition(topic, row->partition, hash);
-	const struct window_claim claim = {
-		.id = row->id,
-		.event_id = row->event_id,
-		.hash = hash,
-		.lane = window_lane(producer_topic_hash(topic), partition),
-		.bytes = cost_of(row),
-		.order = order,
-	};
-	return window_add(publisher->window, &claim);
+	if (!topic->sender)
+		topic->sender = producer_topic(publisher->producer, topic, err);
+	return topic->sender;
 }
 
-static enum fate send_row(struct publisher *publisher, const struct row *row, uint64_t order,
-			  bool alone, usec_t now)
+static enum fate topic_failed(struct publisher *publisher, const struct row *row,
+			      struct topic *topic, const char *reason, usec_t now)
+{
+	topics_failed(publisher->topics, topic, row->id, false, reason, now);
+	return FATE_DONE;
+}
+
+static enum fate sent(struct publisher *publisher, const struct row *row, struct window_row *entry,
+		      size_t dropped, usec_t now)
+{
+	crash_point("row.produced");
+	topic_sent(entry->topic);
+	if (window_in_flight(publisher->window) == 1)
+		publisher->reported = now;
+	if (dropped)
+		note_dropped(publisher, row, dropped);
+	if (!entry->alone)
+		return FATE_DONE;
+	topics_probe_sent(publisher->topics, entry->topic);
+	return FATE_LAST;
+}
+
+static enum fate hand_over(struct publisher *publisher, const struct row *row,
+			   const struct window_claim *claim, const struct encode_message *message,
+			   bool alone, usec_t now)
+{
+	struct topic *topic = claim->topic;
+	struct err err;
+	struct window_row *entry = window_add(publisher->window, claim, now);
+	entry->alone = alone;
+	entry->fetched = now;
+	crash_point("row.produce");
+	enum producer_sent result = producer_send(publisher->producer, topic->sender,
+						  row->partition, message, entry, &err);
+	if (result == PRODUCER_SENT)
+		return sent(publisher, row, entry, message->dropped, now);
+	window_drop(publisher->window, entry);
+	switch (result) {
+	case PRODUCER_NO_TOPIC:
+		return topic_failed(publisher, row, topic, err.text, now);
+	case PRODUCER_NO_PARTITION:
+		if (row->partition < 0)
+			return topic_failed(publisher, row, topic, err.text, now);
+		return condemn_row(publisher, row, claim, "its topic has no such partition",
+				   "correct the row's partition, or discard it");
+	case PRODUCER_REFUSED:
+		return condemn_row(publisher, row, claim, err.text,
+				   "see the reason; correct it, then requeue the row");
+	case PRODUCER_SENT:
+	case PRODUCER_BUSY:
+		break;
+	}
+	return FATE_STOP;
+}
+
+static enum fate send_row(struct publisher *publisher, const struct row *row,
+			  struct window_claim *claim, bool alone, usec_t now)
 {
 	struct encode_message message;
 	struct err err;
-	struct producer_topic *topic = producer_topic(publisher->producer, row->topic, &err);
-	if (!topic)
-		return refuse_row(publisher, row, order, err.text,
-				  "correct the row's topic, or delete the row");
+	struct topic *topic = claim->topic;
+	if (!sender_of(publisher, topic, &err))
+		return topic_failed(publisher, row, topic, err.text, now);
 	encode_row(publisher->encoder, row, &message);
-	struct window_row *entry = claim(publisher, row, order, topic, message.hash);
-	entry->alone = alone;
-	entry->fetched = now;
-	entry->topic = meter_topic(publisher->meter, row->topic, producer_topic_hash(topic));
-	crash_point("row.produce");
-	switch (producer_send(publisher->producer, topic, row->partition, &message, entry, &err)) {
-	case PRODUCER_SENT:
-		crash_point("row.produced");
-		if (message.dropped)
-			note_dropped(publisher, row, message.dropped);
-		return alone ? FATE_LAST : FATE_DONE;
-	case PRODUCER_BUSY:
-		window_drop(publisher->window, entry);
-		return FATE_STOP;
-	case PRODUCER_REFUSED:
+	if (message.fault)
+		return condemn_row(publisher, row, claim, message.fault,
+				   "correct the row, then requeue it");
+	int32_t partition = producer_partition(topic->sender, row->partition, message.hash);
+	claim->hash = message.hash;
+	claim->bytes = cost_of(row);
+	claim->lane = window_lane(topic->hash, partition);
+	if (!alone && !window_fits(publisher->window, claim->lane, now)) {
+		topics_full(publisher->topics, topic, row->id, claim->lane, now);
+		return FATE_DONE;
+	}
+	return hand_over(publisher, row, claim, &message, alone, now);
+}
+
+/* May this row be sent, as far as its topic goes? If not, *fate_r says what becomes of it. */
+static bool ask_topic(const struct publisher_page *page, struct topic *topic, const struct row *row,
+		      enum fate *fate_r)
+{
+	bool wanted = true, withheld = false;
+	switch (page->cursor) {
+	case READER_HEAD:
+	case READER_SWEEP:
+		withheld = topic->state != TOPIC_OPEN;
+		break;
+	case READER_CATCH_UP:
+		wanted = topic->state != TOPIC_OPEN; /* else the head's business */
+		withheld = wanted && !topic->joined;
+		break;
+	case READER_PROBE:
+		wanted = topic == page->probe;
 		break;
 	}
-	window_drop(publisher->window, entry);
-	return refuse_row(publisher, row, order, err.text,
-			  "see the reason; correct the row, the topic or the configuration");
+	if (withheld)
+		topic_withheld(topic, row->id);
+	/* one that came without what it carries: its topic was opened since the poll was sent */
+	*fate_r = wanted && !withheld ? FATE_STOP : FATE_DONE;
+	return wanted && !withheld && !row->withheld;
 }
 
-static enum fate publish(struct publisher *publisher, const struct row *row, usec_t now)
+static enum fate condemn_too_large(struct publisher *publisher, const struct row *row,
+				   const struct window_claim *claim)
 {
+	char reason[160];
+	(void)snprintf(reason, sizeof(reason),
+		       "%" PRId64 " bytes, more than message.max.bytes = %" PRId64, row->size,
+		       producer_size_limit(publisher->producer));
+	return condemn_row(publisher, row, claim, reason,
+			   "raise message.max.bytes in kafka.properties and on the brokers, then "
+			   "requeue it; or discard it");
+}
+
+static enum fate publish(struct publisher *publisher, const struct publisher_page *page,
+			 const struct row *row, usec_t now)
+{
+	static const uint8_t no_event_id[WINDOW_UUID];
 	const struct window_row *known = window_find(publisher->window, row->id);
+	enum fate fate;
+	struct err err;
 	if (known)
 		return known_row(publisher, known, row);
-	uint64_t order = order_of(row);
-	enum refused_verdict verdict = refused_check(publisher->refused, row->id, order, now);
-	if (verdict == REFUSED_WAIT)
-		return FATE_DONE;
-	if (verdict == REFUSED_ALONE && window_in_flight(publisher->window) > 0)
-		return FATE_STOP;
+	struct window_claim claim = {
+		.id = row->id,
+		.event_id = row->event_id ? row->event_id : no_event_id,
+		.order = order_of(row),
+		.topic = topic_of(publisher, row->topic, &err),
+	};
+	if (!claim.topic)
+		return condemn_row(publisher, row, &claim, err.text,
+				   "correct the row's topic or relay.topics, then requeue it");
+	if (blocks_its_key(publisher, claim.order) && keys_has(publisher->keys, claim.order))
+		return condemn_row(publisher, row, &claim, PARKED_WHY, NULL);
+	if (!ask_topic(page, claim.topic, row, &fate))
+		return fate;
+	if (!row->event_id)
+		return condemn_row(publisher, row, &claim, "it has no event id",
+				   "give the row one, then requeue it");
 	if (!row->fetched)
-		return refuse_row(
-			publisher, row, order, "larger than message.max.bytes",
-			"raise message.max.bytes in kafka.properties and on the brokers, or "
-			"delete the row");
-	return send_row(publisher, row, order, verdict == REFUSED_ALONE, now);
+		return condemn_too_large(publisher, row, &claim);
+	return send_row(publisher, row, &claim, page->cursor == READER_PROBE, now);
 }
 
-enum publisher_result publisher_rows(struct publisher *publisher, const PGresult *result,
-				     const int *numbers, size_t count, int64_t *stopped_r)
+enum publisher_result publisher_rows(struct publisher *publisher, const struct publisher_page *page,
+				     int64_t *stopped_r)
 {
 	usec_t now = usec_boot();
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < page->count; i++) {
 		struct row row;
-		row_read(result, numbers[i], &row);
-		enum fate fate = publish(publisher, &row, now);
-		if (fate == FATE_DONE)
+		row_read(page->result, page->numbers[i], &row);
+		switch (publish(publisher, page, &row, now)) {
+		case FATE_DONE:
 			continue;
-		*stopped_r = fate == FATE_LAST ? row.id + 1 : row.id;
-		return fate == FATE_FULL ? PUBLISHER_FULL : PUBLISHER_STOPPED;
+		case FATE_LAST:
+			return PUBLISHER_ALL;
+		case FATE_STOP:
+			*stopped_r = row.id;
+			return PUBLISHER_STOPPED;
+		case FATE_FULL:
+			*stopped_r = row.id;
+			return PUBLISHER_FULL;
+		}
 	}
 	return PUBLISHER_ALL;
 }
 
 /* --- reports --- */
 
+static void check_order(struct publisher *publisher, const struct window_row *row)
+{
+	int64_t later;
+	uint64_t held;
+	if (!order_delivered(publisher->order, row->order, row->id, &later))
+		return;
+	publisher->totals.violations++;
+	series_add(publisher->meter->violations, 1);
+	if (log_limit_pass(&publisher->order_said, usec_boot(), SAY_EVERY, &held))
+		log_warn(publisher->log,
+			 "a row was published behind a later one of its ordering key: its writers "
+			 "do not take turns",
+			 LOG_INT("id", row->id), LOG_INT("behind", later),
+			 LOG_TEXT("topic", row->topic->name), LOG_INT("held_back", held));
+}
+
 static void delivered(struct publisher *publisher, struct window_row *row)
 {
-	uint64_t held;
+	usec_t now = usec_boot();
+	struct topic *topic = row->topic;
+	size_t shut;
 	publisher->totals.published++;
-	meter_published(publisher->meter, row->topic, usec_boot() - row->fetched);
-	window_ack(publisher->window, row);
-	if (!refused_settle(publisher->refused, row->id))
-		return;
-	if (log_limit_pass(&publisher->settled_said, usec_boot(), SAY_EVERY, &held))
-		log_info(publisher->log, "refused row delivered after all", LOG_INT("id", row->id),
-			 LOG_INT("held_back", held));
-	if (row->order)
-		publisher->events.read_again(publisher->events.arg, row->id);
+	publisher->reported = now;
+	if (row->fetched > publisher->youngest_delivered)
+		publisher->youngest_delivered = row->fetched;
+	lately_add(&publisher->lately, now - row->fetched);
+	meter_published(publisher->meter, topic->meter, now - row->fetched);
+	check_order(publisher, row);
+	topics_delivered(publisher->topics, topic, row->id, now);
+	window_ack(publisher->window, row, now);
+	(void)topics_shut(publisher->topics, &shut);
+	if (shut > 0 && window_eased(publisher->window, row->lane))
+		topics_room(publisher->topics, row->lane);
+}
+
+/* The row's place is given back before anything takes it again; what it says is read before. */
+static void not_delivered(struct publisher *publisher, struct window_row *row,
+			  enum producer_report report, const char *reason, usec_t now)
+{
+	struct window_row was = *row;
+	window_drop(publisher->window, row);
+	switch (report) {
+	case PRODUCER_TOPIC:
+		topics_failed(publisher->topics, was.topic, was.id, true, reason, now);
+		break;
+	case PRODUCER_PARTITION:
+		was.topic->in_flight--;
+		if (was.alone)
+			topics_probe_over(publisher->topics, was.topic, was.id, now);
+		condemn_reported(publisher, &was, "its topic has no such partition",
+				 "correct the row's partition, or discard it");
+		break;
+	case PRODUCER_REJECTED:
+		if (topics_rejected(publisher->topics, was.topic, was.id, was.alone, reason, now))
+			condemn_reported(publisher, &was, reason,
+					 "see the broker's reason and the topic's settings, then "
+					 "requeue it; or discard it");
+		break;
+	case PRODUCER_DELIVERED:
+		break;
+	}
 }
 
 static void on_report(void *arg, struct window_row *row, enum producer_report report,
 		      const char *reason)
 {
 	struct publisher *publisher = arg;
-	switch (report) {
-	case PRODUCER_DELIVERED:
+	if (report == PRODUCER_DELIVERED) {
 		crash_point("row.delivered");
 		delivered(publisher, row);
 		return;
-	case PRODUCER_UNFIT:
-		refuse_reported(publisher, row, REFUSED_ITSELF, reason,
-				"create the topic, grant access to it, or correct the row");
-		break;
-	case PRODUCER_REJECTED:
-		refuse_reported(publisher, row, row->alone ? REFUSED_ITSELF : REFUSED_IN_COMPANY,
-				reason, "see the broker's reason and the topic's settings");
-		break;
 	}
-	window_drop(publisher->window, row);
+	not_delivered(publisher, row, report, reason, usec_boot());
+}
+
+static void on_changed(void *arg, struct topic *topic)
+{
+	struct publisher *publisher = arg;
+	if (topics_repartition(publisher->topics, topic, usec_boot()))
+		producer_repartition(publisher->producer, topic->sender);
 }
 
 static void on_progress(void *arg)
 {
 	struct publisher *publisher = arg;
+	if (producer_repartitioning(publisher->producer))
+		producer_each_changed(publisher->producer, on_changed, publisher);
 	publisher->events.progress(publisher->events.arg);
 }
 
@@ -310,6 +554,56 @@ static void on_ready(void *arg)
 	publisher->events.ready(publisher->events.arg);
 }
 
+/* --- trouble --- */
+
+static void on_blocked(void *arg, const struct topic *topic)
+{
+	struct publisher *publisher = arg;
+	log_warn(publisher->log, "topic blocked: its rows wait, all others go on",
+		 LOG_TEXT("topic", topic->name), LOG_TEXT("reason", topic->reason));
+}
+
+static void on_opened(void *arg, const struct topic *topic, usec_t took)
+{
+	struct publisher *publisher = arg;
+	log_info(publisher->log, "topic open again", LOG_TEXT("topic", topic->name),
+		 LOG_INT("took_ms", took / USEC_MS));
+}
+
+bool publisher_stalled(const struct publisher *publisher, usec_t now)
+{
+	return publisher_in_flight(publisher) > 0 && now - publisher->reported > STALLED;
+}
+
+size_t publisher_in_flight(const struct publisher *publisher)
+{
+	return window_in_flight(publisher->window) - topics_stalled(publisher->topics);
+}
+
+static void look_at(void *arg, struct window_row *row)
+{
+	(void)arg;
+	topic_look(row->topic, row->fetched);
+}
+
+bool publisher_look(struct publisher *publisher, usec_t now)
+{
+	topics_look_begin(publisher->topics);
+	window_each(publisher->window, look_at, publisher);
+	topics_look_end(publisher->topics, publisher->youngest_delivered, now);
+	return topics_stalled(publisher->topics) * 2 > (size_t)publisher->conf->window_rows;
+}
+
+void publisher_give_up(struct publisher *publisher, usec_t now)
+{
+	topics_give_up_stalled(publisher->topics, now);
+	log_warn(publisher->log,
+		 "rows of blocked topics fill the window: they are dropped and will "
+		 "be sent again",
+		 LOG_INT("in_flight", window_in_flight(publisher->window)));
+	series_add(publisher->meter->possible_duplicates, publisher_drop(publisher));
+}
+
 /* --- the rest --- */
 
 bool publisher_ready(const struct publisher *publisher)
@@ -317,52 +611,91 @@ bool publisher_ready(const struct publisher *publisher)
 	return producer_ready(publisher->producer);
 }
 
+bool publisher_connected(const struct publisher *publisher)
+{
+	return producer_connected(publisher->producer);
+}
+
+bool publisher_unreachable(const struct publisher *publisher)
+{
+	return producer_unreachable(publisher->producer);
+}
+
 int64_t publisher_size_limit(const struct publisher *publisher)
 {
 	return producer_size_limit(publisher->producer);
 }
 
+struct topics *publisher_topics(const struct publisher *publisher)
+{
+	return publisher->topics;
+}
+
+struct burial *publisher_burial(const struct publisher *publisher)
+{
+	return publisher->burial;
+}
+
+struct keys *publisher_keys(const struct publisher *publisher)
+{
+	return publisher->keys;
+}
+
+static void forget_row(void *arg, struct window_row *row)
+{
+	struct publisher *publisher = arg;
+	topics_forgot(publisher->topics, row->topic, row->id, usec_boot());
+	window_drop(publisher->window, row);
+}
+
 size_t publisher_drop(struct publisher *publisher)
 {
+	size_t in_flight = window_in_flight(publisher->window);
 	producer_drop(publisher->producer);
-	return window_forget(publisher->window);
+	window_each(publisher->window, forget_row, publisher);
+	for (struct topic *t = topics_first(publisher->topics); t; t = t->next_made)
+		t->sender = NULL;
+	return in_flight;
+}
+
+void publisher_restart(struct publisher *publisher)
+{
+	topics_open_all(publisher->topics);
+	burial_forget(publisher->burial);
+	keys_forget(publisher->keys);
+	order_forget(publisher->order);
 }
 
 void publisher_forget(struct publisher *publisher)
 {
-	refused_forget(publisher->refused);
+	publisher_restart(publisher);
 	(void)window_forget_acked(publisher->window);
-}
-
-bool publisher_must_drain(const struct publisher *publisher)
-{
-	return producer_repartitioning(publisher->producer);
-}
-
-void publisher_drained(struct publisher *publisher)
-{
-	if (producer_repartitioning(publisher->producer))
-		producer_repartition(publisher->producer);
-}
-
-void publisher_sweep_begin(struct publisher *publisher)
-{
-	refused_sweep_begin(publisher->refused);
-}
-
-void publisher_sweep_end(struct publisher *publisher)
-{
-	int64_t lowest;
-	if (!refused_sweep_end(publisher->refused, &lowest))
-		return;
-	log_info(publisher->log, "refused rows are gone from the outbox: their keys go on",
-		 LOG_INT("lowest_id", lowest));
-	publisher->events.read_again(publisher->events.arg, lowest);
 }
 
 const struct publisher_totals *publisher_totals(const struct publisher *publisher)
 {
 	return &publisher->totals;
+}
+
+void publisher_lately(struct publisher *publisher, usec_t *median_r, usec_t *p99_r)
+{
+	*median_r = lately_quantile(&publisher->lately, 50);
+	*p99_r = lately_quantile(&publisher->lately, 99);
+	lately_clear(&publisher->lately);
+}
+
+static void make_parts(struct publisher *publisher, const struct conf *conf)
+{
+	const struct topics_events events = {
+		.blocked = on_blocked,
+		.opened = on_opened,
+		.arg = publisher,
+	};
+	publisher->topics = topics_new(&events);
+	publisher->keys = keys_new(KEYS_MAX);
+	publisher->burial = burial_new(publisher->window);
+	publisher->order = order_new();
+	publisher->encoder = encoder_new(&conf->relay);
 }
 
 bool publisher_new(struct loop *loop, struct log *log, const struct conf *conf,
@@ -383,11 +716,11 @@ bool publisher_new(struct loop *loop, struct log *log, const struct conf *conf,
 		return false;
 	}
 	publisher->log = log;
+	publisher->conf = &conf->relay;
 	publisher->events = *events;
 	publisher->window = window;
 	publisher->meter = meter;
-	publisher->refused = refused_new(REFUSED_MAX);
-	publisher->encoder = encoder_new(&conf->relay);
+	make_parts(publisher, conf);
 	*publisher_r = publisher;
 	return true;
 }
@@ -398,6 +731,9 @@ void publisher_free(struct publisher *publisher)
 		return;
 	producer_free(publisher->producer);
 	encoder_free(publisher->encoder);
-	refused_free(publisher->refused);
+	burial_free(publisher->burial);
+	keys_free(publisher->keys);
+	order_free(publisher->order);
+	topics_free(publisher->topics);
 	free(publisher);
 }

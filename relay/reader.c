@@ -1,4 +1,4 @@
-/* Position, gaps, sweeps, pace. */
+/* Positions, gaps, jobs, pace. */
 #include "reader.h"
 
 #include <stdlib.h>
@@ -12,14 +12,26 @@
 #define SWEEP_SHARE  20       /* a sweep may take 1/20 of the time */
 #define SWEEP_RARELY (10 * USEC_MIN)
 
+/* The second cursor. */
+struct second {
+	enum reader_cursor job; /* READER_HEAD: none */
+	int64_t after;
+	bool turn;    /* the next poll is its own */
+	usec_t cost;  /* of a sweep: time that the server took for it */
+	usec_t sweep; /* when the next one is due; 0: set by the next poll */
+};
+
 struct reader {
 	struct reader_settings settings;
-	int64_t after;
+	bool sequential;
+	int64_t after; /* the head's position */
 	uint64_t generation;
 	uint64_t number; /* of the last poll */
+	struct second second;
 
-	usec_t pace;        /* between two polls */
-	usec_t next;        /* earliest time of the next poll */
+	usec_t pace;        /* between two polls of the head */
+	usec_t next;        /* earliest time of the next one */
+	usec_t paused;      /* both are, until then */
 	usec_t stuck_since; /* 0: not stuck; see note_stuck() */
 	bool skip_gaps;
 	bool learned; /* the page being read changed the gaps */
@@ -28,26 +40,42 @@ struct reader {
 	bool listing;
 	usec_t list_at;
 	uint64_t list_poll; /* number of the last poll before the listing */
-
-	bool sweeping;
-	int64_t sweep_end; /* the highest id when it began */
-	usec_t sweep_cost; /* time that the server took for it */
-	usec_t sweep_at;   /* when the next one is due */
 };
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- positions --- */
 
 static void set_back(struct reader *reader, int64_t after)
 {
+	after = most(after, reader->settings.start_after);
 	if (after < reader->after)
 		reader->after = after;
+	if (reader->second.job != READER_HEAD && reader->second.after > reader->after)
+		reader_end(reader);
 	reader->generation++;
 	reader->next = 0;
+	reader->paused = 0;
+}
+
+void reader_set_sequential(struct reader *reader, bool sequential)
+{
+	reader->sequential = sequential;
 }
 
 void reader_restart(struct reader *reader)
 {
 	gaps_forget(reader->gaps);
-	reader->sweeping = false;
-	reader->sweep_at = 0;
+	reader_end(reader);
+	reader->second.sweep = 0;
 	reader->pace = reader->settings.poll_busy;
 	set_back(reader, READER_ALL);
 }
@@ -57,27 +85,61 @@ void reader_rewind(struct reader *reader, int64_t id)
 	set_back(reader, id == READER_ALL ? id : id - 1);
 }
 
-usec_t reader_wait(const struct reader *reader, usec_t now)
+int64_t reader_head(const struct reader *reader)
 {
-	return reader->next > now ? reader->next - now : 0;
+	return reader->after;
 }
 
-void reader_pause(struct reader *reader, usec_t until)
+/* --- the second cursor --- */
+
+bool reader_idle(const struct reader *reader)
 {
-	reader->next = until;
+	return reader->second.job == READER_HEAD;
 }
 
-/* --- sweeps --- */
-
-static bool begin_sweep(struct reader *reader, usec_t now)
+void reader_begin(struct reader *reader, enum reader_cursor job, int64_t from)
 {
-	if (reader->sweeping || now < reader->sweep_at)
-		return false;
-	reader->sweeping = true;
-	reader->sweep_end = gaps_highest(reader->gaps);
-	reader->sweep_cost = 0;
-	reader->after = READER_ALL;
-	return true;
+	int64_t after = from == READER_ALL ? from : from - 1;
+	reader->second.job = job;
+	reader->second.after = most(after, reader->settings.start_after);
+	reader->second.turn = true;
+	reader->second.cost = 0;
+}
+
+void reader_end(struct reader *reader)
+{
+	if (reader->second.job == READER_SWEEP && !reader->sequential)
+		gaps_unlisted(reader->gaps);
+	reader->second.job = READER_HEAD;
+}
+
+void reader_back(struct reader *reader, enum reader_cursor cursor, int64_t id)
+{
+	if (cursor == READER_HEAD) {
+		reader_rewind(reader, id);
+		return;
+	}
+	if (reader->second.job == cursor && id - 1 < reader->second.after)
+		reader->second.after = id - 1;
+	reader->generation++;
+}
+
+/* The head's first way up is a sweep by itself. */
+bool reader_sweep_due(const struct reader *reader, usec_t now)
+{
+	return reader->second.sweep > 0 && now >= reader->second.sweep &&
+	       reader->after > reader->settings.start_after;
+}
+
+static void sweep_if_due(struct reader *reader, usec_t now)
+{
+	if (reader->second.sweep == 0)
+		reader->second.sweep = now + reader->settings.sweep;
+	if (!reader_idle(reader) || !reader_sweep_due(reader, now))
+		return;
+	reader_begin(reader, READER_SWEEP, READER_ALL);
+	if (!reader->sequential)
+		gaps_list(reader->gaps);
 }
 
 static usec_t cost_of(const struct reader_poll *poll, usec_t now)
@@ -87,26 +149,45 @@ static usec_t cost_of(const struct reader_poll *poll, usec_t now)
 }
 
 /* Counted in time of the server, not by the clock: a sweep may wait long for room. */
-static bool end_sweep(struct reader *reader, const struct reader_poll *poll, bool full, usec_t now)
+static void end_sweep(struct reader *reader, usec_t now)
 {
-	if (!reader->sweeping)
-		return false;
-	reader->sweep_cost += cost_of(poll, now);
-	if (full && reader->after < reader->sweep_end)
-		return false;
-	usec_t pause = reader->sweep_cost * SWEEP_SHARE;
+	usec_t pause = reader->second.cost * SWEEP_SHARE;
 	if (pause < reader->settings.sweep)
 		pause = reader->settings.sweep;
-	reader->sweep_at = now + (pause < SWEEP_RARELY ? pause : SWEEP_RARELY);
-	reader->sweeping = false;
-	return true;
+	reader->second.sweep = now + (pause < SWEEP_RARELY ? pause : SWEEP_RARELY);
+	if (!reader->sequential)
+		gaps_listed(reader->gaps, NULL, 0, reader->number);
+	reader->second.job = READER_HEAD;
+}
+
+static bool second_answered(struct reader *reader, const struct reader_poll *poll,
+			    const struct reader_page *page, bool full, usec_t now)
+{
+	struct second *second = &reader->second;
+	if (second->job != poll->cursor)
+		return true;
+	second->cost += cost_of(poll, now);
+	if (page->rows > 0)
+		second->after = page->last;
+	bool end = !full || (poll->cursor != READER_PROBE && second->after >= reader->after);
+	if (end && poll->cursor == READER_SWEEP)
+		end_sweep(reader, now);
+	return end;
 }
 
 /* --- polls --- */
 
-static size_t least(size_t a, size_t b)
+usec_t reader_wait(const struct reader *reader, usec_t now)
 {
-	return a < b ? a : b;
+	usec_t until = reader_idle(reader) ? reader->next : 0;
+	if (until < reader->paused)
+		until = reader->paused;
+	return until > now ? until - now : 0;
+}
+
+void reader_pause(struct reader *reader, usec_t until)
+{
+	reader->paused = until;
 }
 
 /* The gaps below the position. Those above it are read again anyway. */
@@ -120,30 +201,56 @@ static size_t gaps_below(const struct reader *reader, bool *all_r)
 	return below;
 }
 
-bool reader_next(struct reader *reader, usec_t now, size_t rows, size_t bytes,
+static void ask_for_gaps(struct reader *reader, struct reader_poll *poll)
+{
+	if (!reader->skip_gaps)
+		poll->gaps = gaps_below(reader, &poll->all_gaps);
+	reader->skip_gaps = false;
+}
+
+static bool second_next(struct reader *reader, usec_t now)
+{
+	struct second *second = &reader->second;
+	bool next = second->job != READER_HEAD && (second->turn || reader->next > now);
+	second->turn = !next;
+	return next;
+}
+
+void reader_next(struct reader *reader, usec_t now, size_t rows, size_t bytes,
 		 struct reader_poll *poll_r)
 {
-	bool begun = begin_sweep(reader, now);
-	bool all = false;
-	size_t gaps = reader->skip_gaps ? 0 : gaps_below(reader, &all);
-	reader->skip_gaps = false;
+	sweep_if_due(reader, now);
+	bool second = second_next(reader, now);
 	reader->learned = false;
 	*poll_r = (struct reader_poll){
+		.cursor = second ? reader->second.job : READER_HEAD,
 		.number = ++reader->number,
 		.generation = reader->generation,
-		.after = reader->after,
+		.after = second ? reader->second.after : reader->after,
 		.rows = least(rows, reader->settings.batch),
 		.bytes = least(bytes, reader->settings.batch_bytes),
-		.gaps = gaps,
-		.all_gaps = all,
 		.sent = now,
 	};
-	return begun;
+	if (!second)
+		ask_for_gaps(reader, poll_r);
 }
 
 bool reader_accepts(const struct reader *reader, const struct reader_poll *poll)
 {
 	return poll->generation == reader->generation;
+}
+
+int64_t reader_limit(const struct reader *reader, const struct reader_poll *poll)
+{
+	switch (poll->cursor) {
+	case READER_SWEEP:
+	case READER_CATCH_UP:
+		return reader->after;
+	case READER_HEAD:
+	case READER_PROBE:
+		break;
+	}
+	return INT64_MAX;
 }
 
 void reader_saw(struct reader *reader, int64_t id)
@@ -180,10 +287,9 @@ static void note_stuck(struct reader *reader, bool stuck, usec_t now)
 	}
 }
 
-bool reader_answered(struct reader *reader, const struct reader_poll *poll,
-		     const struct reader_page *page, usec_t now)
+static bool head_answered(struct reader *reader, const struct reader_poll *poll,
+			  const struct reader_page *page, bool full, usec_t now)
 {
-	bool full = page->rows >= poll->rows || page->bytes >= poll->bytes;
 	bool among_gaps = full && page->above == 0;
 	bool stuck = among_gaps && !reader->learned;
 	if (page->above > 0)
@@ -192,7 +298,16 @@ bool reader_answered(struct reader *reader, const struct reader_poll *poll,
 		gaps_polled(reader->gaps, poll->number);
 	note_stuck(reader, stuck, now);
 	keep_pace(reader, poll, full && !stuck, page->rows > 0, now);
-	return end_sweep(reader, poll, full, now);
+	return !full;
+}
+
+bool reader_answered(struct reader *reader, const struct reader_poll *poll,
+		     const struct reader_page *page, usec_t now)
+{
+	bool full = page->rows >= poll->rows || page->bytes >= poll->bytes;
+	if (poll->cursor == READER_HEAD)
+		return head_answered(reader, poll, page, full, now);
+	return second_answered(reader, poll, page, full, now);
 }
 
 /* --- gaps --- */
@@ -212,9 +327,8 @@ size_t reader_gap_count(const struct reader *reader)
 
 bool reader_list(struct reader *reader, usec_t now)
 {
-	size_t count;
-	(void)gaps_all(reader->gaps, &count);
-	if (reader->listing || now < reader->list_at || count == 0)
+	if (!reader->sequential || reader->listing || now < reader->list_at ||
+	    reader_gap_count(reader) == 0)
 		return false;
 	reader->listing = true;
 	reader->list_at = now + LIST_EVERY;
@@ -239,7 +353,9 @@ struct reader *reader_new(const struct reader_settings *settings)
 {
 	struct reader *reader = mem_zero(sizeof(*reader));
 	reader->settings = *settings;
+	reader->sequential = true;
 	reader->gaps = gaps_new(settings->gaps_max);
+	reader->after = settings->start_after;
 	reader_restart(reader);
 	return reader;
 }

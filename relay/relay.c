@@ -14,7 +14,6 @@
 #include "meter.h"
 #include "pg.h"
 
-#define LEASE_NAME    "relay"
 #define DRAIN_RESERVE 10 /* a tenth of the drain timeout is kept for giving the lease back */
 #define SAY_EVERY     USEC_MIN
 
@@ -300,6 +299,13 @@ static const char *role_of(const struct relay *relay)
 	return "none";
 }
 
+static const char *on_role(void *arg)
+{
+	const struct relay *relay = arg;
+	bool leaving = relay->state == RELAY_DRAINING || relay->state == RELAY_RELEASING;
+	return leaving ? "draining" : role_of(relay);
+}
+
 /* A standby is ready when it could take over: how long the rows wait is its owner's matter. */
 static void on_check(void *arg, struct health_report *report)
 {
@@ -352,7 +358,7 @@ bool relay_listen(struct relay *relay, struct err *err)
 static void make_lease(struct relay *relay, struct loop *loop, const struct pg_settings *pg)
 {
 	const struct lease_settings settings = {
-		.name = LEASE_NAME,
+		.name = flow_lease(relay->flow),
 		.owner = relay->owner,
 		.length = relay->conf->relay.lease,
 	};
@@ -376,10 +382,11 @@ static bool make_flow(struct relay *relay, struct loop *loop, const struct pg_se
 		.down = on_down,
 		.own = own,
 		.doubt = on_doubt,
+		.role = on_role,
 		.drained = on_drained,
 		.arg = relay,
 	};
-	return flow_new(loop, relay->log, relay->conf, pg, LEASE_NAME, relay->meter, &events, err,
+	return flow_new(loop, relay->log, relay->conf, pg, relay->owner, relay->meter, &events, err,
 			&relay->flow);
 }
 

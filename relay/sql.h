@@ -7,6 +7,10 @@
 
 #define SQL_ROW_COST 200 /* what a poll counts for a row beside its size */
 
+/* $1 the source's name. Rises when rows are put back. */
+static const char sql_generation[] =
+	"SELECT generation FROM counterfoil.outbox_source WHERE name = $1";
+
 /* $1 how many */
 static const char sql_expire_once[] =
 	"DELETE FROM counterfoil.once o USING (SELECT scope, key FROM counterfoil.once"

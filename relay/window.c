@@ -12,6 +12,7 @@
 struct lane {
 	uint32_t rows;
 	uint64_t bytes;
+	usec_t moved; /* its last report, or when it was no longer empty */
 };
 
 struct window {
@@ -23,6 +24,7 @@ struct window {
 	size_t bytes;
 	size_t acked;
 	size_t undeleted;
+	size_t condemned;
 
 	size_t pool_size;
 	size_t used;
@@ -76,12 +78,15 @@ static void set_state(struct window_row *row, enum window_state state)
 	row->state = (uint8_t)state;
 }
 
-static void count_in(struct window *window, const struct window_row *row)
+static void count_in(struct window *window, const struct window_row *row, usec_t now)
 {
+	struct lane *lane = &window->lanes[row->lane];
+	if (lane->rows == 0)
+		lane->moved = now;
 	window->in_flight++;
 	window->bytes += row->bytes;
-	window->lanes[row->lane].rows++;
-	window->lanes[row->lane].bytes += row->bytes;
+	lane->rows++;
+	lane->bytes += row->bytes;
 }
 
 static void count_out(struct window *window, const struct window_row *row)
@@ -141,20 +146,42 @@ static size_t left(size_t max, size_t used)
 	return used < max ? max - used : 0;
 }
 
-size_t window_room(const struct window *window, size_t *bytes_r)
+static bool stands_still(const struct lane *lane, usec_t now)
+{
+	return lane->rows > 0 && now - lane->moved > WINDOW_STILL;
+}
+
+size_t window_room(const struct window *window, usec_t now, size_t *bytes_r)
 {
 	size_t rows = 0, bytes = 0;
 	for (size_t i = 0; i < LANES; i++) {
-		if (window->lanes[i].rows > rows)
-			rows = window->lanes[i].rows;
-		if (window->lanes[i].bytes > bytes)
-			bytes = window->lanes[i].bytes;
+		const struct lane *lane = &window->lanes[i];
+		if (lane->rows <= rows && lane->bytes <= bytes)
+			continue;
+		if (stands_still(lane, now))
+			continue;
+		rows = lane->rows > rows ? lane->rows : rows;
+		bytes = lane->bytes > bytes ? lane->bytes : bytes;
 	}
 	*bytes_r =
 		least(left(window->bytes_max, window->bytes), left(window->lane_bytes_max, bytes));
 	size_t room =
 		least(left(window->rows_max, window->in_flight), left(window->lane_rows_max, rows));
-	return least(room, window->pool_size - window->in_flight - window->undeleted);
+	return least(room,
+		     window->pool_size - window->in_flight - window->undeleted - window->condemned);
+}
+
+bool window_fits(const struct window *window, uint32_t lane, usec_t now)
+{
+	const struct lane *its = &window->lanes[lane];
+	return !stands_still(its, now) ||
+	       (its->rows < window->lane_rows_max && its->bytes < window->lane_bytes_max);
+}
+
+bool window_eased(const struct window *window, uint32_t lane)
+{
+	const struct lane *its = &window->lanes[lane];
+	return its->rows <= window->lane_rows_max / 2 && its->bytes <= window->lane_bytes_max / 2;
 }
 
 size_t window_share(const struct window *window, size_t *bytes_r)
@@ -168,23 +195,32 @@ struct window_row *window_find(const struct window *window, int64_t id)
 	return window->index[slot_of(window, id)];
 }
 
-struct window_row *window_add(struct window *window, const struct window_claim *claim)
+static struct window_row *enter(struct window *window, const struct window_claim *claim,
+				enum window_state state)
 {
 	struct window_row *row = take_free(window);
 	*row = (struct window_row){ .hash = claim->hash,
 				    .lane = claim->lane,
 				    .bytes = claim->bytes,
 				    .id = claim->id,
-				    .order = claim->order };
+				    .order = claim->order,
+				    .topic = claim->topic };
 	memcpy(row->event_id, claim->event_id, WINDOW_UUID);
-	set_state(row, WINDOW_IN_FLIGHT);
+	set_state(row, state);
 	window->index[slot_of(window, row->id)] = row;
-	count_in(window, row);
 	return row;
 }
 
-void window_ack(struct window *window, struct window_row *row)
+struct window_row *window_add(struct window *window, const struct window_claim *claim, usec_t now)
 {
+	struct window_row *row = enter(window, claim, WINDOW_IN_FLIGHT);
+	count_in(window, row, now);
+	return row;
+}
+
+void window_ack(struct window *window, struct window_row *row, usec_t now)
+{
+	window->lanes[row->lane].moved = now;
 	count_out(window, row);
 	window->undeleted++;
 	append_acked(window, row);
@@ -196,13 +232,27 @@ void window_drop(struct window *window, struct window_row *row)
 	release(window, row);
 }
 
-size_t window_forget(struct window *window)
+struct window_row *window_condemn(struct window *window, const struct window_claim *claim)
 {
-	size_t forgotten = window->in_flight;
-	for (size_t i = 0; i < window->used && window->in_flight > 0; i++)
-		if (window->pool[i].state == WINDOW_IN_FLIGHT)
-			window_drop(window, &window->pool[i]);
-	return forgotten;
+	window->condemned++;
+	return enter(window, claim, WINDOW_CONDEMNED);
+}
+
+void window_bury(struct window *window, struct window_row *row)
+{
+	window->condemned--;
+	release(window, row);
+}
+
+void window_each(struct window *window, window_each_fn *each, void *arg)
+{
+	size_t rest = window->in_flight;
+	for (size_t i = 0; i < window->used && rest > 0; i++) {
+		if (window->pool[i].state != WINDOW_IN_FLIGHT)
+			continue;
+		rest--;
+		each(arg, &window->pool[i]);
+	}
 }
 
 size_t window_take(struct window *window, struct window_row **rows, size_t max)

@@ -1,11 +1,14 @@
 /* The rows between their fetch and their deletion, by id.
  *
  *   FREE -> IN_FLIGHT -> ACKED -> DELETING -> FREE
- *              |           ^__________|  the DELETE did not happen, or nobody knows
- *              +-> FREE                  refused, or forgotten with its producer
+ *    |         |           ^__________|  the DELETE did not happen, or nobody knows
+ *    |         +-> FREE                  rejected, or forgotten with its producer
+ *    +-> CONDEMNED -> FREE               on its way to the dead rows
  *
  * At most `rows` rows and about `bytes` bytes are in flight at once, at most 1/8 of each in one
- * partition; as many rows again may wait for their deletion. Pure: no clock, no library. */
+ * partition; as many rows again may wait for their deletion. What is fetched while a partition
+ * moves has room for certain; one that has stood still for a while is no longer reckoned with, and
+ * may be full. Pure: no clock, no library. */
 #ifndef COUNTERFOIL_RELAY_WINDOW_H
 #define COUNTERFOIL_RELAY_WINDOW_H
 
@@ -13,12 +16,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "topics.h"
 #include "usec.h"
 
 #define WINDOW_UUID  16
-#define WINDOW_SHARE 8 /* one partition's part of the window is 1/8 */
+#define WINDOW_SHARE 8               /* one partition's part of the window is 1/8 */
+#define WINDOW_STILL (200 * USEC_MS) /* a partition without a report for so long stands still */
 
-enum window_state { WINDOW_FREE, WINDOW_IN_FLIGHT, WINDOW_ACKED, WINDOW_DELETING };
+enum window_state {
+	WINDOW_FREE,
+	WINDOW_IN_FLIGHT,
+	WINDOW_ACKED,
+	WINDOW_DELETING,
+	WINDOW_CONDEMNED,
+};
 
 struct window_row {
 	uint32_t hash; /* for the partitioner, which reads it on another thread: set before the row
@@ -26,13 +37,13 @@ struct window_row {
 	uint32_t lane;
 	uint32_t bytes;
 	uint8_t state; /* enum window_state */
-	bool alone;    /* nothing else is in flight */
+	bool alone;    /* nothing else of its topic is in flight */
 	bool again;    /* deleted before, perhaps: the answer was lost */
-	uint8_t topic; /* its number in the counts */
 	uint8_t event_id[WINDOW_UUID];
 	int64_t id;
-	uint64_t order; /* topic and ordering key; 0: no order */
-	usec_t fetched; /* boot clock */
+	uint64_t order;      /* topic and ordering key; 0: no order */
+	usec_t fetched;      /* boot clock */
+	struct topic *topic; /* NULL: condemned for the name of its topic */
 	struct window_row *next;
 };
 
@@ -43,6 +54,7 @@ struct window_claim {
 	uint32_t lane; /* from window_lane() */
 	uint32_t bytes;
 	uint64_t order;
+	struct topic *topic;
 };
 
 struct window *window_new(size_t rows, size_t bytes);
@@ -53,18 +65,29 @@ void window_free(struct window *window);
 uint32_t window_lane(uint32_t topic_hash, int32_t partition);
 
 /* How many rows and bytes may be fetched whatever partition they turn out to go to. */
-size_t window_room(const struct window *window, size_t *bytes_r);
+size_t window_room(const struct window *window, usec_t now, size_t *bytes_r);
+/* Is there room for another row in this lane? Always, while it moves. */
+bool window_fits(const struct window *window, uint32_t lane, usec_t now);
+/* A lane that was full is half empty again. */
+bool window_eased(const struct window *window, uint32_t lane);
 
 /* One partition's part of the window. */
 size_t window_share(const struct window *window, size_t *bytes_r);
 
 struct window_row *window_find(const struct window *window, int64_t id); /* NULL: not here */
 /* The id must not be here, and there must be room. */
-struct window_row *window_add(struct window *window, const struct window_claim *claim);
+struct window_row *window_add(struct window *window, const struct window_claim *claim, usec_t now);
 
-void window_ack(struct window *window, struct window_row *row);
+void window_ack(struct window *window, struct window_row *row, usec_t now);
 void window_drop(struct window *window, struct window_row *row); /* in flight: forgotten */
-size_t window_forget(struct window *window); /* all in flight, after their producer is gone */
+
+/* A row that is never sent, see burial.h. */
+struct window_row *window_condemn(struct window *window, const struct window_claim *claim);
+void window_bury(struct window *window, struct window_row *row); /* condemned: gone */
+
+/* Every row that is in flight; it may be dropped meanwhile. */
+typedef void window_each_fn(void *arg, struct window_row *row);
+void window_each(struct window *window, window_each_fn *each, void *arg);
 
 /* Acknowledged rows, oldest first, on their way to be deleted; how many. */
 size_t window_take(struct window *window, struct window_row **rows, size_t max);

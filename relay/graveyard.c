@@ -1,0 +1,287 @@
+/* Two statements that move and read, and what becomes of their answers. */
+#include "graveyard.h"
+
+#include <stdlib.h>
+
+#include "crash.h"
+#include "mem.h"
+#include "pg.h"
+#include "sql.h"
+
+#define AGAIN     (500 * USEC_MS) /* after a statement that failed, or moved nothing */
+#define PAGE_ROWS 10000           /* of source->blocked */
+
+struct graveyard {
+	struct outbox *outbox;
+	struct burial *burial;
+	struct keys *keys;
+	const char *owner;
+	struct graveyard_events events;
+	struct loop_timer *again; /* asks once more for the keys */
+	uint64_t run;             /* an answer to an earlier one counts for nothing */
+	int64_t generation;
+	bool burying;
+	bool loading;
+	usec_t bury_at; /* earliest time of the next attempt */
+};
+
+/* What a callback needs to know of its statement. */
+struct errand {
+	struct graveyard *graveyard;
+	uint64_t run;
+};
+
+static struct errand *errand_new(struct graveyard *graveyard)
+{
+	struct errand *errand = mem_zero(sizeof(*errand));
+	*errand = (struct errand){ .graveyard = graveyard, .run = graveyard->run };
+	return errand;
+}
+
+/* NULL: the answer no longer counts. */
+static struct graveyard *back_from(struct errand *errand)
+{
+	struct graveyard *graveyard = errand->graveyard;
+	bool counts = errand->run == graveyard->run;
+	free(errand);
+	return counts ? graveyard : NULL;
+}
+
+/* --- the keys --- */
+
+static void load_again(struct graveyard *graveyard, const char *statement,
+		       const struct pg_error *error)
+{
+	outbox_say_refusal(graveyard->outbox, statement, error);
+	loop_timer_set(graveyard->again, AGAIN);
+}
+
+static void ask_for_keys(struct graveyard *graveyard, int64_t behind);
+
+static void on_keys(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct graveyard *graveyard = back_from(arg);
+	if (!graveyard)
+		return;
+	if (error) {
+		load_again(graveyard, "blocked keys", error);
+		return;
+	}
+	int count = pg_rows(result);
+	for (int i = 0; i < count; i++)
+		(void)keys_add(graveyard->keys, (uint64_t)pg_get_int8(result, i, 0));
+	if (count == PAGE_ROWS && keys_count(graveyard->keys) < KEYS_MAX) {
+		ask_for_keys(graveyard, pg_get_int8(result, count - 1, 0));
+		return;
+	}
+	graveyard->loading = false;
+	graveyard->events.loaded(graveyard->events.arg);
+}
+
+static void ask_for_keys(struct graveyard *graveyard, int64_t behind)
+{
+	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	const struct source *source = outbox_source(graveyard->outbox);
+	pg_add_text(&params, source->name);
+	pg_add_int8(&params, behind);
+	pg_send(outbox_pg(graveyard->outbox), source->blocked, &params, on_keys,
+		errand_new(graveyard));
+}
+
+static void on_generation(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct graveyard *graveyard = back_from(arg);
+	if (!graveyard)
+		return;
+	if (error) {
+		load_again(graveyard, "generation", error);
+		return;
+	}
+	graveyard->generation = pg_rows(result) > 0 ? pg_get_int8(result, 0, 0) : 0;
+	keys_forget(graveyard->keys);
+	ask_for_keys(graveyard, INT64_MIN);
+}
+
+static void load(void *arg)
+{
+	struct graveyard *graveyard = arg;
+	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	pg_add_text(&params, outbox_source(graveyard->outbox)->name);
+	pg_send(outbox_pg(graveyard->outbox), sql_generation, &params, on_generation,
+		errand_new(graveyard));
+}
+
+/* What is condemned was found out under the generation before. Statements are answered in their
+ * order, so a burial that is under way is over before the keys come. */
+void graveyard_load(struct graveyard *graveyard)
+{
+	if (graveyard->loading)
+		return;
+	graveyard->loading = true;
+	load(graveyard);
+}
+
+int64_t graveyard_generation(const struct graveyard *graveyard)
+{
+	return graveyard->generation;
+}
+
+/* --- moving --- */
+
+static int by_value(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+	return (*left > *right) - (*left < *right);
+}
+
+static size_t note_moved(struct graveyard *graveyard, const PGresult *result)
+{
+	size_t count = (size_t)pg_rows(result);
+	int64_t *ids = mem_zero((count + 1) * sizeof(*ids));
+	for (size_t i = 0; i < count; i++)
+		ids[i] = pg_get_int8(result, (int)i, 0);
+	qsort(ids, count, sizeof(*ids), by_value);
+	size_t left = burial_moved(graveyard->burial, ids, count);
+	free(ids);
+	return left;
+}
+
+static void on_buried(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct graveyard *graveyard = back_from(arg);
+	size_t left = 1;
+	if (!graveyard)
+		return;
+	graveyard->burying = false;
+	if (error) {
+		outbox_say_refusal(graveyard->outbox, "bury", error);
+		burial_kept(graveyard->burial);
+	} else {
+		crash_point("bury.answered");
+		left = note_moved(graveyard, result);
+	}
+	graveyard->bury_at = left > 0 ? usec_boot() + AGAIN : 0;
+	graveyard->events.moved(graveyard->events.arg);
+}
+
+struct columns {
+	struct pg_array ids, event_ids, orders, parked, reasons, sizes;
+};
+
+static void columns_init(struct columns *columns)
+{
+	pg_array_init(&columns->ids, PG_INT8);
+	pg_array_init(&columns->event_ids, PG_UUID);
+	pg_array_init(&columns->orders, PG_INT8);
+	pg_array_init(&columns->parked, PG_BOOL);
+	pg_array_init(&columns->reasons, PG_TEXT);
+	pg_array_init(&columns->sizes, PG_INT8);
+}
+
+static void columns_done(struct columns *columns)
+{
+	pg_array_done(&columns->ids);
+	pg_array_done(&columns->event_ids);
+	pg_array_done(&columns->orders);
+	pg_array_done(&columns->parked);
+	pg_array_done(&columns->reasons);
+	pg_array_done(&columns->sizes);
+}
+
+static void columns_add(struct columns *columns, const struct burial_row *row)
+{
+	pg_array_int8(&columns->ids, row->row->id);
+	if (row->no_event_id)
+		pg_array_null(&columns->event_ids);
+	else
+		pg_array_bytes(&columns->event_ids, row->row->event_id, WINDOW_UUID);
+	if (row->row->order)
+		pg_array_int8(&columns->orders, (int64_t)row->row->order);
+	else
+		pg_array_null(&columns->orders);
+	pg_array_bool(&columns->parked, row->parked);
+	pg_array_text(&columns->reasons, row->reason);
+	pg_array_int8(&columns->sizes, row->size);
+}
+
+static void add_columns(struct pg_params *params, const struct columns *columns)
+{
+	pg_add_array(params, &columns->ids);
+	pg_add_array(params, &columns->event_ids);
+	pg_add_array(params, &columns->orders);
+	pg_add_array(params, &columns->parked);
+	pg_add_array(params, &columns->reasons);
+	pg_add_array(params, &columns->sizes);
+}
+
+static void send_burial(struct graveyard *graveyard, struct burial_row *const *rows, size_t count,
+			int64_t token)
+{
+	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	const struct source *source = outbox_source(graveyard->outbox);
+	struct columns columns;
+	columns_init(&columns);
+	for (size_t i = 0; i < count; i++)
+		columns_add(&columns, rows[i]);
+	add_columns(&params, &columns);
+	columns_done(&columns);
+	pg_add_text(&params, source->lease);
+	pg_add_int8(&params, token);
+	pg_add_text(&params, source->name);
+	pg_add_int8(&params, graveyard->generation);
+	pg_add_text(&params, graveyard->owner);
+	graveyard->burying = true;
+	crash_point("bury.send");
+	pg_send(outbox_pg(graveyard->outbox), source->bury, &params, on_buried,
+		errand_new(graveyard));
+	crash_point("bury.sent");
+}
+
+void graveyard_bury(struct graveyard *graveyard, int64_t token)
+{
+	struct burial_row *rows[BURIAL_ROWS];
+	if (graveyard->burying || graveyard->loading || !outbox_ready(graveyard->outbox) ||
+	    usec_boot() < graveyard->bury_at)
+		return;
+	size_t count = burial_take(graveyard->burial, rows);
+	if (count > 0)
+		send_burial(graveyard, rows, count, token);
+}
+
+bool graveyard_busy(const struct graveyard *graveyard)
+{
+	return graveyard->burying;
+}
+
+/* --- the rest --- */
+
+void graveyard_stop(struct graveyard *graveyard)
+{
+	graveyard->run++;
+	graveyard->burying = false;
+	graveyard->loading = false;
+	graveyard->bury_at = 0;
+	loop_timer_cancel(graveyard->again);
+}
+
+struct graveyard *graveyard_new(struct loop *loop, struct outbox *outbox, struct burial *burial,
+				struct keys *keys, const char *owner,
+				const struct graveyard_events *events)
+{
+	struct graveyard *graveyard = mem_zero(sizeof(*graveyard));
+	graveyard->outbox = outbox;
+	graveyard->burial = burial;
+	graveyard->keys = keys;
+	graveyard->owner = owner;
+	graveyard->events = *events;
+	graveyard->again = loop_timer_new(loop, load, graveyard);
+	return graveyard;
+}
+
+void graveyard_free(struct graveyard *graveyard)
+{
+	if (!graveyard)
+		return;
+	loop_timer_free(graveyard->again);
+	free(graveyard);
+}
