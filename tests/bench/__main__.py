@@ -1,5 +1,6 @@
-"""make bench: ONLY=relay or ledger chooses, BENCH_SCALE=0.02 makes everything small,
-BENCH_ROUNDS=3 says how often. Prints a table and writes it to bench.tsv in the build directory.
+"""make bench: ONLY=relay or ledger chooses, ROWS=500000 is the relay's backlog, and everything else
+in proportion (or BENCH_SCALE=1), BENCH_ROUNDS=3 says how often. For a quick look: ROWS=10000
+BENCH_ROUNDS=1. Prints a table and writes it to bench.tsv in the build directory.
 
 Of the rounds the one with the median ratio is shown: on a machine with other work the ratio of what
 was measured at the same time is what can be compared."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-TOPIC = "bench"
-
-# A row: payload, ordering key, type and headers. The note is noise, as in base64 and ids.
+# A row: number, payload, ordering key, type and headers. The note is noise, as in base64 and ids.
 MAKE = """
 CREATE SCHEMA bench;
 CREATE UNLOGGED TABLE bench.backlog AS
-SELECT 'order.placed' AS type, 'order-' || n AS ordering_key,
+SELECT n, 'order.placed' AS type, 'order-' || n AS ordering_key,
        convert_to(format('{"order_id":%%s,"customer_id":"customer-%%s","total_cents":%%s,'
                          '"currency":"usd","note":"%%s"}', n, n %% 997, 100 + n %% 90000,
                          left(h || md5(h) || md5(h || 'b') || md5(h || 'c') || md5(h || 'd')
@@ -20,15 +18,19 @@ SELECT 'order.placed' AS type, 'order-' || n AS ordering_key,
                           'cf-idempotency-key', 'order:' || n || ':charge') AS headers
 FROM generate_series(1, %s) n, LATERAL (SELECT md5(n::text) AS h) noise
 """
+# `keys`: that many ordering keys take turns; NULL: each row has its own. In the order of `n`, for a
+# scan of a table goes from its beginning here (synchronize_seqscans is off).
 FILL = """
 INSERT INTO counterfoil.outbox (topic, type, ordering_key, payload, headers)
-SELECT %s, type, ordering_key, payload, headers FROM bench.backlog
+SELECT %(topic)s, type, coalesce('key-' || n %% %(keys)s::int, ordering_key), payload, headers
+FROM bench.backlog LIMIT %(rows)s
 """
 
 
 class Backlog:
     def __init__(self, connection: Any, rows: int) -> None:
-        self.rows = rows
+        """`rows`: different ones; a larger backlog has them several times."""
+        self._rows = rows
         self._cursor = connection.cursor()
         self._cursor.execute(MAKE, (rows,))
         self._cursor.execute("ANALYZE bench.backlog")
@@ -37,15 +39,23 @@ class Backlog:
         self._cursor.execute(sql, parameters)
         return self._cursor.fetchone()[0]
 
-    def add_one(self, topic: str = TOPIC) -> None:
-        self._cursor.execute(f"{FILL} LIMIT 1", (topic,))
+    def _insert(self, topic: str, rows: int, keys: int | None = None) -> None:
+        self._cursor.execute(FILL, {"topic": topic, "rows": rows, "keys": keys})
 
-    def fill(self, topic: str = TOPIC) -> int:
+    def add_one(self, topic: str) -> None:
+        self._insert(topic, 1)
+
+    def clear(self) -> None:
+        self._cursor.execute("TRUNCATE counterfoil.outbox")
+
+    def fill(self, topic: str, rows: int, keys: int | None = None) -> int:
         """Empties and fills the outbox; the highest id in it. The same work lies before whoever
         drains it: everything is written, counted and seen."""
-        for statement in ("TRUNCATE counterfoil.outbox", FILL, "VACUUM ANALYZE counterfoil.outbox",
-                          "CHECKPOINT"):
-            self._cursor.execute(statement, (topic,) if statement is FILL else None)
+        self.clear()
+        for begun in range(0, rows, self._rows):
+            self._insert(topic, min(self._rows, rows - begun), keys)
+        for statement in ("VACUUM ANALYZE counterfoil.outbox", "CHECKPOINT"):
+            self._cursor.execute(statement)
         return self._value("SELECT max(id) FROM counterfoil.outbox")
 
     def has(self, row: int) -> bool:

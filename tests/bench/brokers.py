@@ -9,6 +9,7 @@ from tests.tools.broker import Broker, Client
 from tests.tools.kafka import Kafka, Unavailable
 
 PARTITIONS = 12   # the stand-in keeps only 5 MiB of each
+REAL = "kafka"
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def _kafka() -> Iterator[Client]:
 
 def each() -> Iterator[tuple[str, Client]]:
     """Each with its name, one after the other; what cannot be had is said and left out."""
-    for name, opened in (("mock", _mock), ("kafka", _kafka)):
+    for name, opened in (("mock", _mock), (REAL, _kafka)):
         try:
             with opened() as broker:
                 yield name, broker

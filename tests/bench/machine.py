@@ -1,4 +1,4 @@
-"""Processor time, of our processes and of the whole machine."""
+"""Processor time, of our processes and of the whole machine, and memory."""
 
 from __future__ import annotations
 
@@ -27,6 +27,24 @@ def _children(pid: int) -> Iterable[int]:
 def processor_seconds(pid: int) -> float:
     """Of a process and its children, as a PostgreSQL has them."""
     return _stat(pid) + sum(_stat(child) for child in _children(pid))
+
+
+def _memory(pid: int, name: str) -> int:
+    """Bytes, shared pages too: what ps shows."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return 1024 * int(value.split()[0])
+    raise LookupError(name)
+
+
+def resident_bytes(pid: int) -> int:
+    return _memory(pid, "VmRSS")
+
+
+def peak_bytes(pid: int) -> int:
+    """The most that was ever resident."""
+    return _memory(pid, "VmHWM")
 
 
 def _busy() -> float:

@@ -20,7 +20,8 @@ DATABASE = "bench"
 
 # As a server of this size would be set. Vacuum runs between the measurements, not in some of them.
 SERVER = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "1h",
-          "autovacuum": "off", "log_min_duration_statement": "10s"}
+          "autovacuum": "off", "synchronize_seqscans": "off", "log_min_duration_statement": "10s"}
+ROWS = 500_000   # of the relay's backlog at full size
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,16 @@ class Size:
 
     @classmethod
     def from_environment(cls) -> "Size":
-        return cls(float(os.environ.get("BENCH_SCALE", "1")),
-                   int(os.environ.get("BENCH_ROUNDS", "3")))
+        rows = os.environ.get("ROWS")
+        scale = int(rows) / ROWS if rows else float(os.environ.get("BENCH_SCALE", "1"))
+        return cls(scale, int(os.environ.get("BENCH_ROUNDS", "3")))
 
     def of(self, count: int) -> int:
-        return max(1000, int(count * self.scale))
+        return max(1000, round(count * self.scale))
+
+    def seconds(self, count: float) -> float:
+        """Never longer than at full size: what goes on for a time is not a matter of rows."""
+        return max(2.0, count * min(1.0, self.scale))
 
 
 @dataclass(frozen=True)

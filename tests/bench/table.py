@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, Protocol, Sequence, TypeVar
+from typing import Callable, Iterable, Protocol, Sequence, TypeVar
 
-HEAD = ("metric", "value", "unit", "limit", "ratio")
+HEAD = ("metric", "value", "unit", "limit or peer", "ratio")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`limit`: what bounds it, or a peer, measured in the same run. `ratio`: how near it comes; of
-    a cost, which should be small, how much of it is unavoidable."""
+    """`limit`: what bounds it, or a peer, measured in the same run. `ratio`: how near it comes to
+    that, or how many times as good it is; of a cost, which should be small, the inverse."""
 
     metric: str
     value: float
@@ -46,9 +46,9 @@ class Round(Protocol):
 R = TypeVar("R", bound=Round)
 
 
-def middle(rounds: Iterable[R]) -> R:
+def middle(rounds: Iterable[R], by: Callable[[R], float] = lambda r: r.ratio) -> R:
     """The round with the median ratio."""
-    ordered = sorted(rounds, key=lambda r: r.ratio)
+    ordered = sorted(rounds, key=by)
     return ordered[(len(ordered) - 1) // 2]
 
 
