@@ -65,6 +65,12 @@ bool installation_check(const char *environment, const PGresult *result,
 	return true;
 }
 
+bool installation_is_unnamed(const PGresult *result)
+{
+	const char *recorded = pg_get_text(result, 0, COLUMN_ENVIRONMENT);
+	return recorded && !*recorded;
+}
+
 /* --- the question --- */
 
 /* A statement that was cancelled or found no memory says nothing; a right or a function that is

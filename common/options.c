@@ -17,6 +17,7 @@ enum {
 	OPTION_VERSION = 'V',
 	OPTION_HELP = 'h',
 	OPTION_CHECK_CONFIG = 256,
+	OPTION_CONNECT,
 	OPTION_STRICT,
 	OPTION_PRINT_CONFIG,
 	OPTION_LOG_LEVEL,
@@ -34,6 +35,9 @@ static const struct shared_option {
 	  "the configuration; else $" MAIN_CONFIG_VARIABLE ",\nelse " MAIN_CONFIG_FILE },
 	{ OPTION_CHECK_CONFIG, "check-config", NULL,
 	  "check the configuration, say what is wrong, and end;\nno server is contacted" },
+	{ OPTION_CONNECT, "connect", NULL,
+	  "with --check-config: and ask the servers what would be\nin the way; nothing is "
+	  "changed" },
 	{ OPTION_STRICT, "strict", NULL, "with --check-config: a warning is a fault" },
 	{ OPTION_PRINT_CONFIG, "print-config", NULL,
 	  "print the configuration as it applies, and where each\nvalue comes from, and end" },
@@ -169,6 +173,9 @@ static bool take_option(struct options *options, int option, enum exit_code *cod
 		return true;
 	case OPTION_CHECK_CONFIG:
 		return take_task(options, OPTIONS_CHECK_CONFIG, code_r);
+	case OPTION_CONNECT:
+		options->connect = true;
+		return true;
 	case OPTION_STRICT:
 		options->strict = true;
 		return true;
@@ -201,6 +208,8 @@ static bool check_together(const struct options *options, enum exit_code *code_r
 	const struct options_program *program = options->program;
 	if (options->strict && options->task != OPTIONS_CHECK_CONFIG)
 		*code_r = options_wrong(program, "--strict goes with --check-config");
+	else if (options->connect && options->task != OPTIONS_CHECK_CONFIG)
+		*code_r = options_wrong(program, "--connect goes with --check-config");
 	else if (options->argument_count && options->task != OPTIONS_OWN)
 		*code_r = options_wrong(program, "unexpected argument: %s", options->arguments[0]);
 	else if (!*options->config)

@@ -18,6 +18,9 @@ extern const char installation_check_sql[];
 MUST_USE bool installation_check(const char *environment, const PGresult *result,
 				 const struct pg_error *error, struct err *err);
 
+/* Ours once somebody asks with an environment: nobody has named one yet. */
+bool installation_is_unnamed(const PGresult *result);
+
 enum installation_answer {
 	INSTALLATION_OURS,
 	INSTALLATION_MISFIT,  /* the schema does not fit */

@@ -35,6 +35,7 @@ struct options {
 	const char *config; /* the file */
 	enum options_task task;
 	bool strict;
+	bool connect; /* with --check-config: ask the servers too */
 	struct conf_flag flags[OPTIONS_FLAGS_MAX];
 	size_t flag_count;
 	const char

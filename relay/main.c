@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "conf.h"
+#include "connect.h"
 #include "installation.h"
 #include "kafka.h"
 #include "log.h"
@@ -117,8 +118,11 @@ static enum exit_code check_and_start(const struct options *options, const struc
 	BUF_AUTO struct buf faults = { 0 };
 	pg_conf_check(conf, CONF_RELAY, &faults);
 	check_kafka(conf, &faults);
-	if (options->task == OPTIONS_CHECK_CONFIG)
-		return options_say_checked(options, &faults, &no_warnings);
+	if (options->task == OPTIONS_CHECK_CONFIG) {
+		enum exit_code code = options_say_checked(options, &faults, &no_warnings);
+		bool ask = code == EXIT_OK && options->connect;
+		return ask ? connect_relay(conf, options->strict) : code;
+	}
 	if (faults.length) {
 		fputs(buf_text(&faults), stderr);
 		return EXIT_CONFIG;

@@ -1,0 +1,118 @@
+/* What would be in the relay's way at its servers. */
+#include "connect.h"
+
+#include <stdlib.h>
+
+#include "findings.h"
+#include "kafka_connect.h"
+#include "mem.h"
+#include "sql_connect.h"
+
+#define TOPICS_MAX 200
+
+static const struct findings_right rights[] = {
+	{ "counterfoil.outbox_source", "SELECT, UPDATE" },
+	{ "counterfoil.outbox_dead", "SELECT, INSERT, UPDATE" },
+	{ "counterfoil.lease", "SELECT, INSERT, UPDATE" },
+	{ "counterfoil.suspect", "SELECT, INSERT, UPDATE, DELETE" },
+	{ "counterfoil.relay", "SELECT, INSERT, UPDATE, DELETE" },
+	{ "counterfoil.relay_topic", "SELECT, INSERT, UPDATE, DELETE" },
+	{ "counterfoil.once", "SELECT, UPDATE, DELETE" },
+	{ "counterfoil.outbox", "SELECT, DELETE" }, /* of our own source alone */
+	{ NULL, NULL },
+};
+enum { OWN_RIGHT = sizeof(rights) / sizeof(rights[0]) - 2 };
+
+static bool ask(struct findings *findings, struct pg_session *session, const char *sql,
+		PGresult **result_r)
+{
+	struct err err;
+	if (pg_session_query(session, sql, NULL, &err, NULL, result_r))
+		return true;
+	findings_say(findings, FINDING_ERROR, "outbox: %s", err.text);
+	return false;
+}
+
+/* An id that a session keeps for later is committed after higher ones are known to be all. */
+static void judge_identity(struct findings *findings, struct pg_session *session)
+{
+	PG_RESULT_AUTO PGresult *identity = NULL;
+	if (!ask(findings, session, sql_identity_cache, &identity))
+		return;
+	if (pg_rows(identity) == 1 && pg_get_int8(identity, 0, 0) == 1)
+		findings_say(findings, FINDING_OK, "outbox: ids are given out one by one");
+	else if (pg_rows(identity) == 1)
+		findings_say(findings, FINDING_ERROR,
+			     "outbox: sessions keep %lld ids at a time, and rows would be skipped: "
+			     "ALTER TABLE counterfoil.outbox ALTER COLUMN id SET CACHE 1",
+			     (long long)pg_get_int8(identity, 0, 0));
+	else
+		findings_say(findings, FINDING_ERROR,
+			     "outbox: counterfoil.outbox.id is no identity column: restore the "
+			     "table as `counterfoil migrate --print` has it");
+}
+
+/* Those of the configuration, else those of rows that wait: borrowed from either. */
+static size_t list_topics(const struct conf_relay *relay, const PGresult *waiting,
+			  const char **topics)
+{
+	size_t count = 0;
+	for (; count < relay->topics.count && count < TOPICS_MAX; count++)
+		topics[count] = relay->topics.items[count];
+	for (int row = 0; count < TOPICS_MAX && row < pg_rows(waiting); row++)
+		topics[count++] = pg_get_text(waiting, row, 0);
+	return count;
+}
+
+static void judge_kafka(struct findings *findings, const struct conf *conf, const PGresult *waiting)
+{
+	const char **topics = mem_zero(TOPICS_MAX * sizeof(*topics));
+	const struct kafka_connect question = {
+		.kafka = &conf->kafka,
+		.use = KAFKA_CONNECT_WRITES,
+		.key = conf->relay.message_key,
+		.topics = topics,
+		.topic_count = list_topics(&conf->relay, waiting, topics),
+	};
+	if (question.topic_count == 0)
+		findings_say(findings, FINDING_OK,
+			     "topics: none to ask for: relay.topics names none, and no row that "
+			     "waits is known");
+	kafka_connect(findings, &question);
+	if (question.topic_count == TOPICS_MAX)
+		findings_say(findings, FINDING_WARNING, "topics: only %d were asked for",
+			     TOPICS_MAX);
+	free(topics);
+}
+
+/* NULL: they are not known. */
+static PGresult *judge_outbox(struct findings *findings, const struct conf *conf,
+			      struct pg_session *session)
+{
+	PGresult *waiting = NULL;
+	if (!conf_table_is_own(&conf->relay))
+		return NULL;
+	judge_identity(findings, session);
+	if (conf->relay.topics.count == 0 && ask(findings, session, sql_topics_waiting, &waiting))
+		return waiting;
+	return NULL;
+}
+
+enum exit_code connect_relay(const struct conf *conf, bool strict)
+{
+	struct findings findings = { 0 };
+	struct findings_right wanted[OWN_RIGHT + 2];
+	struct pg_session *session;
+	PGresult *waiting = NULL;
+	for (size_t i = 0; i < OWN_RIGHT + 2; i++)
+		wanted[i] = rights[i];
+	if (!conf_table_is_own(&conf->relay))
+		wanted[OWN_RIGHT] = (struct findings_right){ 0 };
+	if (findings_postgres(&findings, conf, "counterfoil-relay", wanted, &session)) {
+		waiting = judge_outbox(&findings, conf, session);
+		pg_session_free(session);
+	}
+	judge_kafka(&findings, conf, waiting);
+	pg_drop(waiting);
+	return findings_code(&findings, strict);
+}
