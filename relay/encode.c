@@ -1,4 +1,5 @@
-/* CloudEvents in binary mode. Source: CloudEvents 1.0.2 and its Kafka protocol binding, 3.2.
+/* CloudEvents in binary mode, or what Debezium's event router puts beside an event. Sources:
+ * CloudEvents 1.0.2 and its Kafka protocol binding, 3.2; Debezium's "Outbox Event Router".
  *
  * The row's own headers are members of a JSON object: a string is its text, anything else stands as
  * it was written. */
@@ -25,6 +26,7 @@ struct encoder {
 	struct row_bytes source;
 	struct row_bytes content_type;
 	enum conf_message_key message_key;
+	enum conf_relay_headers style;
 
 	char event_id[ENCODE_UUID_TEXT];
 	usec_t second; /* that `time` was made for */
@@ -89,15 +91,40 @@ static void add_cloudevents(struct encoder *encoder, const struct row *row)
 		add(encoder, LITERAL(WIRE_CE_SUBJECT), row->ordering_key);
 }
 
-static bool reserved(struct row_bytes name)
+static void add_debezium(struct encoder *encoder, const struct row *row)
 {
-	struct row_bytes prefix = LITERAL(WIRE_CE_PREFIX);
-	return name.length >= prefix.length && memcmp(name.data, prefix.data, prefix.length) == 0;
+	add(encoder, LITERAL(WIRE_DEBEZIUM_ID), text_bytes(encoder->event_id));
+	add(encoder, LITERAL(WIRE_DEBEZIUM_TYPE), row->type);
 }
 
-static bool can_carry(struct row_bytes name)
+static void add_ours(struct encoder *encoder, const struct row *row)
 {
-	return name.length > 0 && name.length <= WIRE_HEADER_NAME_MAX && !reserved(name);
+	switch (encoder->style) {
+	case CONF_HEADERS_CLOUDEVENTS:
+		add_cloudevents(encoder, row);
+		break;
+	case CONF_HEADERS_DEBEZIUM:
+		add_debezium(encoder, row);
+		break;
+	case CONF_HEADERS_NONE:
+		break;
+	}
+}
+
+/* A row may not say what its event is in our place: two readers would see two events. */
+static bool reserved(enum conf_relay_headers style, struct row_bytes name)
+{
+	struct row_bytes prefix = LITERAL(WIRE_CE_PREFIX);
+	if (name.length >= prefix.length && memcmp(name.data, prefix.data, prefix.length) == 0)
+		return true;
+	return style == CONF_HEADERS_DEBEZIUM &&
+	       (same(name, LITERAL(WIRE_DEBEZIUM_ID)) || same(name, LITERAL(WIRE_DEBEZIUM_TYPE)));
+}
+
+static bool can_carry(const struct encoder *encoder, struct row_bytes name)
+{
+	return name.length > 0 && name.length <= WIRE_HEADER_NAME_MAX &&
+	       !reserved(encoder->style, name);
 }
 
 static struct row_bytes keep(struct encoder *encoder, struct row_bytes bytes)
@@ -115,7 +142,7 @@ static bool add_member(void *arg, const char *name_text, size_t name_length,
 	struct row_bytes name = { .data = name_text, .length = name_length };
 	struct row_bytes text = { .data = value->text, .length = value->length };
 	(void)err;
-	if (value->type == JSON_NULL || !can_carry(name)) {
+	if (value->type == JSON_NULL || !can_carry(encoder, name)) {
 		encoder->dropped++;
 		return true;
 	}
@@ -144,7 +171,7 @@ static bool add_own(struct encoder *encoder, const struct row *row)
 	encoder->dropped = 0;
 	if (row->headers.data && !add_members(encoder, row->headers))
 		return false;
-	if (!encoder->typed)
+	if (!encoder->typed && encoder->style == CONF_HEADERS_CLOUDEVENTS)
 		add(encoder, LITERAL(WIRE_CONTENT_TYPE), encoder->content_type);
 	return true;
 }
@@ -177,7 +204,7 @@ void encode_row(struct encoder *encoder, const struct row *row, struct encode_me
 {
 	encoder->count = 0;
 	(void)encode_uuid(row->event_id, encoder->event_id);
-	add_cloudevents(encoder, row);
+	add_ours(encoder, row);
 	bool fits = add_own(encoder, row);
 	struct row_bytes key = key_of(encoder, row);
 	*message_r = (struct encode_message){
@@ -227,6 +254,7 @@ struct encoder *encoder_new(const struct conf_relay *conf)
 	encoder->source = text_bytes(conf->source);
 	encoder->content_type = text_bytes(conf->content_type);
 	encoder->message_key = conf->message_key;
+	encoder->style = conf->headers;
 	encoder->second = USEC_NEVER;
 	return encoder;
 }

@@ -52,14 +52,20 @@ static const char *shown(const struct encode_message *message, struct buf *buf)
 	return buf_text(buf);
 }
 
-static struct encoder *encoder_with(enum conf_message_key key)
+static struct encoder *encoder_of(enum conf_message_key key, enum conf_relay_headers headers)
 {
 	static char source[] = "/shop", content_type[] = "application/json";
 	static struct conf_relay conf;
 	conf = (struct conf_relay){ .source = source,
 				    .content_type = content_type,
-				    .message_key = key };
+				    .message_key = key,
+				    .headers = headers };
 	return encoder_new(&conf);
+}
+
+static struct encoder *encoder_with(enum conf_message_key key)
+{
+	return encoder_of(key, CONF_HEADERS_CLOUDEVENTS);
 }
 
 static void cloudevents_headers(void **state)
@@ -212,6 +218,31 @@ static void headers_that_cannot_be_read_are_a_fault(void **state)
 	encoder_free(encoder);
 }
 
+static void other_styles_of_headers(void **state)
+{
+	(void)state;
+	static const struct {
+		enum conf_relay_headers style;
+		const char *shown;
+		size_t dropped;
+	} styles[] = {
+		{ CONF_HEADERS_DEBEZIUM, "id=" EVENT_ID "\neventType=order.placed\nx=1\n", 3 },
+		{ CONF_HEADERS_NONE, "id=7\neventType=other\nx=1\n", 1 },
+	};
+	for (size_t i = 0; i < sizeof(styles) / sizeof(styles[0]); i++) {
+		BUF_AUTO struct buf buf = { 0 };
+		struct encoder *encoder = encoder_of(CONF_KEY_EVENT_ID, styles[i].style);
+		struct encode_message message;
+		struct row row = sample();
+		row.headers =
+			bytes("{\"id\": 7, \"eventType\": \"other\", \"ce_id\": 1, \"x\": 1}");
+		encode_row(encoder, &row, &message);
+		assert_string_equal(shown(&message, &buf), styles[i].shown);
+		assert_int_equal(message.dropped, styles[i].dropped);
+		encoder_free(encoder);
+	}
+}
+
 static void keys_and_hashes(void **state)
 {
 	(void)state;
@@ -293,6 +324,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_carried_is_dropped_and_counted),
 		cmocka_unit_test(a_row_may_say_what_its_content_is),
 		cmocka_unit_test(headers_that_cannot_be_read_are_a_fault),
+		cmocka_unit_test(other_styles_of_headers),
 		cmocka_unit_test(keys_and_hashes),
 		cmocka_unit_test(values_stay_what_they_are),
 		cmocka_unit_test(topics_have_legal_names),
