@@ -38,6 +38,8 @@ static const char *code_word(enum exit_code code)
 		break;
 	case EXIT_USAGE:
 		return "usage";
+	case EXIT_PARTLY:
+		return "partly";
 	case EXIT_NOT_FOUND:
 		return "not_found";
 	case EXIT_CONFLICT:
@@ -136,7 +138,12 @@ enum {
 	OPTION_TENANT,
 	OPTION_YES,
 	OPTION_REASON,
-	OPTION_DRY_RUN
+	OPTION_DRY_RUN,
+	OPTION_SOURCE,
+	OPTION_TOPIC,
+	OPTION_KEY,
+	OPTION_ALL,
+	OPTION_EXPECT
 };
 
 static const struct {
@@ -153,17 +160,30 @@ static const struct {
 	{ { "yes", no_argument, NULL, OPTION_YES }, CALL_ORDER },
 	{ { "reason", required_argument, NULL, OPTION_REASON }, CALL_ORDER },
 	{ { "dry-run", no_argument, NULL, OPTION_DRY_RUN }, CALL_ORDER },
+	{ { "source", required_argument, NULL, OPTION_SOURCE }, CALL_SOURCE },
+	{ { "topic", required_argument, NULL, OPTION_TOPIC }, CALL_TOPIC },
+	{ { "key", required_argument, NULL, OPTION_KEY }, CALL_TOPIC },
+	{ { "all", no_argument, NULL, OPTION_ALL }, CALL_BULK },
+	{ { "expect", required_argument, NULL, OPTION_EXPECT }, CALL_BULK },
 };
 enum { OPTION_COUNT = sizeof(all_options) / sizeof(all_options[0]) };
 
-static bool read_limit(struct call *call, const char *text)
+/* Figures; a comma may stand between the thousands. */
+static bool read_count(const char *text, int64_t least, int64_t *count_r)
 {
-	char *end;
-	errno = 0;
-	long long limit = strtoll(text, &end, 10);
-	if (errno || *end || end == text || limit < 1 || limit > 1000000000)
+	int64_t count = 0;
+	if (*text < '0' || *text > '9')
 		return false;
-	call->limit = limit;
+	for (; *text; text++) {
+		if (*text == ',')
+			continue;
+		if (*text < '0' || *text > '9' || count > 100000000)
+			return false;
+		count = count * 10 + (*text - '0');
+	}
+	if (count < least)
+		return false;
+	*count_r = count;
 	return true;
 }
 
@@ -180,7 +200,7 @@ static bool take_option(struct call *call, int option, const char *argument)
 	case OPTION_JSONL:
 		return call->json = call->jsonl = true;
 	case OPTION_LIMIT:
-		return read_limit(call, argument);
+		return read_count(argument, 1, &call->limit);
 	case OPTION_TARGET:
 		call->target = argument;
 		return true;
@@ -194,6 +214,19 @@ static bool take_option(struct call *call, int option, const char *argument)
 		return true;
 	case OPTION_DRY_RUN:
 		return call->dry_run = true;
+	case OPTION_SOURCE:
+		call->source = argument;
+		return true;
+	case OPTION_TOPIC:
+		call->topic = argument;
+		return true;
+	case OPTION_KEY:
+		call->key = argument;
+		return true;
+	case OPTION_ALL:
+		return call->all = true;
+	case OPTION_EXPECT:
+		return read_count(argument, 0, &call->expect);
 	default:
 		return false;
 	}
@@ -204,6 +237,26 @@ static bool is_text(const char *text)
 	return !text || utf8_valid(text, strlen(text));
 }
 
+static bool is_all_text(const struct call *call)
+{
+	const char *const texts[] = { call->word,   call->target, call->tenant, call->reason,
+				      call->source, call->topic,  call->key };
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (!is_text(texts[i]))
+			return false;
+	return true;
+}
+
+static void take_words(struct call *call, unsigned options, int argc, char **argv)
+{
+	call->words = argv + optind;
+	call->word_count = argc - optind;
+	if (optind < argc)
+		call->word = argv[optind++];
+	if (options & CALL_WORDS)
+		optind = argc;
+}
+
 bool call_read(struct call *call, unsigned options, int argc, char **argv, enum exit_code *code_r)
 {
 	struct option known[OPTION_COUNT + 1] = { 0 };
@@ -211,6 +264,7 @@ bool call_read(struct call *call, unsigned options, int argc, char **argv, enum 
 	for (size_t i = 0; i < OPTION_COUNT; i++)
 		if (!all_options[i].of || (all_options[i].of & options))
 			known[count++] = all_options[i].option;
+	call->expect = -1;
 	optind = 0; /* begins afresh behind the command's name */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", known, NULL)) != -1)
@@ -219,8 +273,7 @@ bool call_read(struct call *call, unsigned options, int argc, char **argv, enum 
 					     argv[optind > 1 ? optind - 1 : 0]);
 			return false;
 		}
-	if (optind < argc)
-		call->word = argv[optind++];
+	take_words(call, options, argc, argv);
 	if (call->help) {
 		fputs(call->usage, stdout);
 		*code_r = EXIT_OK;
@@ -231,8 +284,7 @@ bool call_read(struct call *call, unsigned options, int argc, char **argv, enum 
 			call_wrong(call, "%s: one word too many, \"%s\"", call->name, argv[optind]);
 		return false;
 	}
-	if (!is_text(call->word) || !is_text(call->target) || !is_text(call->tenant) ||
-	    !is_text(call->reason)) {
+	if (!is_all_text(call)) {
 		*code_r = call_wrong(call, "%s: the arguments are not UTF-8", call->name);
 		return false;
 	}
@@ -268,7 +320,9 @@ bool call_open(struct call *call, enum exit_code *code_r)
 		*code_r = say(call, EXIT_CONFIG, "", buf_text(&faults));
 		return false;
 	}
-	const struct pg_settings settings = call_settings(call->conf);
+	struct pg_settings settings = call_settings(call->conf);
+	if (call->patient)
+		settings.statement_timeout = 0;
 	if (!pg_session_open(&settings, &call->err, &call->session)) {
 		*code_r = call_error(call, EXIT_UNAVAILABLE, "%s", call->err.text);
 		return false;
@@ -291,7 +345,7 @@ bool call_query(struct call *call, const char *sql, const struct pg_params *para
 
 /* --- which key --- */
 
-static bool is_number(const char *text, int64_t *number_r)
+bool call_number(const char *text, int64_t *number_r)
 {
 	char *end;
 	errno = 0;
@@ -328,7 +382,7 @@ bool call_find_key(struct call *call, int64_t *id_r, enum exit_code *code_r)
 		*id_r = pg_get_int8(found, 0, 0);
 		return true;
 	}
-	if (pg_rows(found) == 0 && is_number(call->word, id_r))
+	if (pg_rows(found) == 0 && call_number(call->word, id_r))
 		return true;
 	*code_r = pg_rows(found) ? say_several(call, found)
 				 : call_error(call, EXIT_NOT_FOUND, "there is no key \"%.512s\"",

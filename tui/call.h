@@ -12,6 +12,10 @@ enum call_options {
 	CALL_LIMIT = 1 << 1,
 	CALL_WHICH = 1 << 2, /* --target --tenant */
 	CALL_ORDER = 1 << 3, /* --yes --reason --dry-run */
+	CALL_WORDS = 1 << 4, /* any number of words */
+	CALL_SOURCE = 1 << 5,
+	CALL_TOPIC = 1 << 6, /* --topic --key */
+	CALL_BULK = 1 << 7,  /* --all --expect */
 };
 
 struct call {
@@ -21,9 +25,15 @@ struct call {
 	bool json, jsonl;
 	bool help;
 	bool yes, dry_run;
-	int64_t limit;                        /* 0: not given */
+	int64_t limit; /* 0: not given */
+	bool all;
+	int64_t expect; /* -1: not given */
+	bool patient;   /* what it asks may take longer than a person waits at a screen */
 	const char *target, *tenant, *reason; /* NULL: not given */
-	const char *word;                     /* what it is about; NULL: nothing was said */
+	const char *source, *topic, *key;
+	const char *word; /* what it is about; NULL: nothing was said */
+	char **words;     /* all of them, with CALL_WORDS */
+	int word_count;
 	struct conf *conf;
 	struct pg_session *session;
 	struct err err; /* of the last statement */
@@ -49,6 +59,9 @@ enum exit_code call_error(const struct call *call, enum exit_code code, const ch
 
 /* The one key that call->word names: a key, or an effect's number. False: as above. */
 MUST_USE bool call_find_key(struct call *call, int64_t *id_r, enum exit_code *code_r);
+
+/* A number that is not negative, and nothing else. */
+MUST_USE bool call_number(const char *text, int64_t *number_r);
 
 /* How the console talks to the database. */
 struct pg_settings call_settings(const struct conf *conf);

@@ -9,6 +9,7 @@
 #include "command_adopt.h"
 #include "command_find.h"
 #include "command_list.h"
+#include "command_outbox.h"
 #include "command_replay.h"
 #include "command_show.h"
 #include "console.h"
@@ -19,6 +20,8 @@ static const struct command commands[] = {
 	{ "list", "keys of a state", list_run },
 	{ "show", "one key in full", show_run },
 	{ "find", "keys by key, subject, event, provider's id or place in a topic", find_run },
+	{ "outbox", "what waits to be published; rows that cannot be, put back or discarded",
+	  outbox_run },
 	{ "replay", "run a dead key again, or a waiting one now", replay_run },
 	{ "adopt", "make a restored or copied database this environment's", adopt_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
