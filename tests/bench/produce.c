@@ -43,23 +43,13 @@ _Noreturn static void fail(const char *text)
 	exit(1);
 }
 
-static void add_item(struct buf *out, const char *text)
-{
-	const uint32_t length = htobe32((uint32_t)strlen(text));
-	buf_add(out, &length, sizeof(length));
-	buf_add_text(out, text);
-}
-
-/* As the poll gives them: names and values. */
+/* As the poll gives them: the text of a jsonb. */
 static void add_headers(struct buf *out, int64_t n)
 {
-	char text[64];
-	add_item(out, "tenant");
-	(void)snprintf(text, sizeof(text), "tenant-%" PRId64, n % 31);
-	add_item(out, text);
-	add_item(out, "cf-idempotency-key");
-	(void)snprintf(text, sizeof(text), "order:%" PRId64 ":charge", n);
-	add_item(out, text);
+	buf_addf(out,
+		 "{\"tenant\": \"tenant-%" PRId64 "\", \"cf-idempotency-key\": \"order:%" PRId64
+		 ":charge\"}",
+		 n % 31, n);
 }
 
 static void make_orders(struct bench *bench)
@@ -115,6 +105,8 @@ static bool send_one(struct bench *bench)
 		fail(err.text);
 	make_row(bench, bench->next, event_id, &row);
 	encode_row(bench->encoder, &row, &message);
+	if (message.fault || message.dropped > 0)
+		fail("an order that is no message");
 	entry->hash = message.hash;
 	switch (producer_send(bench->producer, topic, -1, &message, entry, &err)) {
 	case PRODUCER_SENT:
