@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "connect.h"
 #include "installation.h"
 #include "ledger.h"
 #include "log.h"
@@ -85,6 +86,15 @@ static enum exit_code run(const struct conf *conf, struct rules *rules, const st
 	return (enum exit_code)exit_code;
 }
 
+static enum exit_code say_checked(const struct options *options, const struct conf *conf,
+				  const struct buf *faults, const struct buf *warnings)
+{
+	enum exit_code exit_code = options_say_checked(options, faults, warnings);
+
+	return exit_code == EXIT_OK && options->connect ? connect_ledger(conf, options->strict)
+							: exit_code;
+}
+
 /* To run is to check, and then to go on. */
 static enum exit_code check_and_run(const struct options *options, const struct conf *conf)
 {
@@ -94,7 +104,7 @@ static enum exit_code check_and_run(const struct options *options, const struct 
 	bool good = check_configuration(conf, &faults, &warnings, &rules);
 
 	if (options->task == OPTIONS_CHECK_CONFIG)
-		exit_code = options_say_checked(options, &faults, &warnings);
+		exit_code = say_checked(options, conf, &faults, &warnings);
 	else if (good)
 		exit_code = run(conf, rules, &warnings);
 	else

@@ -9,8 +9,4 @@ static const char sql_identity_cache[] =
 	" AND a.attnum = d.refobjsubid"
 	" WHERE a.attrelid = 'counterfoil.outbox'::regclass AND a.attname = 'id'";
 
-static const char sql_topics_waiting[] = "SELECT DISTINCT topic FROM (SELECT topic FROM "
-					 "counterfoil.outbox ORDER BY id LIMIT 10000) t"
-					 " ORDER BY topic LIMIT 200";
-
 #endif
