@@ -121,6 +121,21 @@ bool kafka_conf_new(const struct conf_kafka *kafka, struct log *log, struct err 
 	return true;
 }
 
+bool kafka_message_max(const struct conf_kafka *kafka, struct err *err, int64_t *bytes_r)
+{
+	char text[32] = "";
+	size_t size = sizeof(text);
+	rd_kafka_conf_t *conf;
+	if (!kafka_conf_new(kafka, NULL, err, &conf))
+		return false;
+	rd_kafka_conf_res_t known = rd_kafka_conf_get(conf, "message.max.bytes", text, &size);
+	rd_kafka_conf_destroy(conf);
+	if (known != RD_KAFKA_CONF_OK)
+		return err_set(err, "librdkafka does not say what message.max.bytes is");
+	*bytes_r = strtoll(text, NULL, 10);
+	return true;
+}
+
 /* --- checks without a server --------------------------------------------------------------------
  */
 

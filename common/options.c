@@ -75,7 +75,7 @@ static void print_option(FILE *out, int code, const char *name, const char *argu
 static const char *files_of(const struct options_program *program)
 {
 	for (const struct options_own *own = program->own; own->name; own++)
-		if (own->task)
+		if (own->files)
 			return " [FILE ...]";
 	return "";
 }
@@ -202,6 +202,14 @@ static bool take_option(struct options *options, int option, enum exit_code *cod
 	}
 }
 
+static bool takes_files(const struct options *options)
+{
+	for (int i = 0; i < OPTIONS_OWN_MAX && options->program->own[i].name; i++)
+		if (options->own[i] && options->program->own[i].files)
+			return true;
+	return false;
+}
+
 /* What single options cannot show. */
 static bool check_together(const struct options *options, enum exit_code *code_r)
 {
@@ -210,7 +218,7 @@ static bool check_together(const struct options *options, enum exit_code *code_r
 		*code_r = options_wrong(program, "--strict goes with --check-config");
 	else if (options->connect && options->task != OPTIONS_CHECK_CONFIG)
 		*code_r = options_wrong(program, "--connect goes with --check-config");
-	else if (options->argument_count && options->task != OPTIONS_OWN)
+	else if (options->argument_count && !takes_files(options))
 		*code_r = options_wrong(program, "unexpected argument: %s", options->arguments[0]);
 	else if (!*options->config)
 		*code_r = options_wrong(program, "--config: the name is empty");

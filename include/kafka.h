@@ -4,6 +4,7 @@
 #define COUNTERFOIL_KAFKA_H
 
 #include <librdkafka/rdkafka.h>
+#include <stdint.h>
 
 #include "buf.h"
 #include "conf.h"
@@ -36,6 +37,9 @@ MUST_USE bool kafka_destroy(rd_kafka_t *client, int flags);
 /* rd_kafka_conf_set() with our error. */
 MUST_USE bool kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,
 			     struct err *err);
+
+/* message.max.bytes, as the configuration has it: what a client counts a message against. */
+MUST_USE bool kafka_message_max(const struct conf_kafka *kafka, struct err *err, int64_t *bytes_r);
 
 /* Tries every property of the configuration by itself, and opens its files: all that is wrong, one
  * a line, each with its place. */

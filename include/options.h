@@ -19,7 +19,8 @@ struct options_own {
 	const char *name;     /* "topic" */
 	const char *argument; /* as the help calls it, "TOPIC"; NULL: takes none */
 	const char *meaning;  /* may be of several lines */
-	bool task;            /* done instead of running; the arguments are for it */
+	bool task;            /* done instead of running */
+	bool files;           /* a task that the arguments are for */
 };
 
 struct options_program {

@@ -24,7 +24,7 @@ static const struct options_own own_options[] = {
 		      "and the request of each, and end; nothing is sent,\n"
 		      "no server is contacted. Without FILE, or for \"-\":\n"
 		      "standard input",
-		      .task = true },
+		      .task = true, .files = true },
 	[OWN_TOPIC] = { "topic", "TOPIC", "with --try: each FILE is a bare payload of this topic" },
 	[OWN_TYPE] = { "type", "TYPE", "with --topic: and of this type" },
 	{ 0 },

@@ -4,6 +4,7 @@
 
 #include "conf.h"
 #include "connect.h"
+#include "dry_run.h"
 #include "installation.h"
 #include "kafka.h"
 #include "log.h"
@@ -15,18 +16,26 @@
 #include "relay.h"
 #include "version.h"
 
-static const struct options_own no_own_options[] = { { 0 } };
+static const struct options_own own_options[] = {
+	{ "dry-run", NULL,
+	  "show, a line a row, what waits and would be\n"
+	  "published, and end; nothing is sent, deleted or\n"
+	  "marked, and a running relay is not disturbed",
+	  .task = true },
+	{ 0 },
+};
 
 static const struct options_program options_program = {
 	.name = "counterfoil-relay",
 	.program = CONF_RELAY,
 	.summary = "Publishes the rows of the outbox table to Kafka.",
-	.notes =
-		"SIGTERM and SIGINT stop it within general.drain_timeout, a second one at once. "
-		"Exit\n"
-		"codes: 0 ended as asked; 1 ended at once; 2 the options; 69 http.relay cannot be\n"
-		"listened on; 78 the configuration.",
-	.own = no_own_options,
+	.notes = "SIGTERM and SIGINT stop it within general.drain_timeout, a second one at once. "
+		 "Exit\n"
+		 "codes: 0 ended as asked; 1 ended at once, or a row would be dead; 2 the options; "
+		 "69\n"
+		 "http.relay cannot be listened on, or no database; 78 the configuration, or a\n"
+		 "table that does not fit it.",
+	.own = own_options,
 };
 
 struct program {
@@ -141,6 +150,8 @@ int main(int argc, char **argv)
 		return EXIT_CONFIG;
 	if (options.task == OPTIONS_PRINT_CONFIG)
 		code = options_print_config(&options, conf);
+	else if (options.task == OPTIONS_OWN)
+		code = dry_run(conf);
 	else
 		code = check_and_start(&options, conf);
 	conf_free(conf);
