@@ -16,7 +16,8 @@
 #define GAPS_MAX      10000
 #define DELETE_AFTER  (3 * USEC_MS) /* the first acknowledgement, at the latest */
 #define POLL_FAILED   USEC_SEC
-#define POLL_STALLED  USEC_SEC /* between polls while nothing arrives */
+#define POLL_STALLED  USEC_SEC        /* between polls while nothing arrives */
+#define POLL_AWAY     (10 * USEC_SEC) /* and while no broker is there */
 #define BUSY_PAUSE    (10 * USEC_MS)
 #define FULL_PAUSE    (100 * USEC_MS)
 #define PROBE_BYTES   ((size_t)64 * 1024)
@@ -158,12 +159,16 @@ static void send_poll(struct flow *flow, usec_t now, size_t rows, size_t bytes)
 	outbox_poll(flow->outbox, &poll, reader_gaps(flow->reader), topics, count, only);
 }
 
-/* While nothing arrives, nothing is gained by reading on: without any broker not at all, else only
- * so often that rows of topics which are not in trouble are found. */
-static bool held_up(struct flow *flow, usec_t now)
+/* While nothing arrives, nothing is gained by reading on; but now and then, for rows of topics which
+ * are not in trouble. */
+static bool held_up(const struct flow *flow, usec_t now)
 {
-	return publisher_stalled(flow->publisher, now) &&
-	       (publisher_unreachable(flow->publisher) || now - flow->polled_at < POLL_STALLED);
+	usec_t pause = 0;
+	if (window_in_flight(flow->window) > 0 && publisher_unreachable(flow->publisher))
+		pause = POLL_AWAY;
+	else if (publisher_stalled(flow->publisher, now))
+		pause = POLL_STALLED;
+	return now - flow->polled_at < pause;
 }
 
 /* Reads on if it is time and there is room, also for what was fetched and is not sent yet. */
@@ -439,7 +444,7 @@ static void on_expire_timer(void *arg)
 	if (!own(flow))
 		return;
 	loop_timer_set(flow->expire_timer, EXPIRE_EVERY);
-	if (flow->state == FLOW_RUNNING && outbox_ready(flow->outbox))
+	if (flow->state != FLOW_DRAINING && outbox_ready(flow->outbox))
 		outbox_expire_once(flow->outbox, EXPIRE_ROWS);
 }
 

@@ -14,12 +14,13 @@
 #include "producer.h"
 #include "row.h"
 
-#define ORDER_BYTES 4000 /* the poll leaves at least so many */
-#define SAY_EVERY   (10 * USEC_SEC)
-#define BYTES_MAX   UINT32_MAX
-#define ROW_COST    200 /* bytes that a row in flight takes beside its own */
-#define STALLED     USEC_SEC
-#define PARKED_WHY  "waits behind a dead row of its ordering key"
+#define ORDER_BYTES  4000 /* the poll leaves at least so many */
+#define SAY_EVERY    (10 * USEC_SEC)
+#define BYTES_MAX    UINT32_MAX
+#define ROW_COST     200 /* bytes that a row in flight takes beside its own */
+#define STALLED      USEC_SEC
+#define NO_PARTITION "its topic has no such partition"
+#define PARKED_WHY   "waits behind a dead row of its ordering key"
 
 struct publisher {
 	struct log *log;
@@ -305,6 +306,7 @@ static enum fate hand_over(struct publisher *publisher, const struct row *row,
 	struct err err;
 	struct window_row *entry = window_add(publisher->window, claim, now);
 	entry->alone = alone;
+	entry->placed = row->partition >= 0;
 	entry->fetched = now;
 	crash_point("row.produce");
 	enum producer_sent result = producer_send(publisher->producer, topic->sender,
@@ -318,7 +320,10 @@ static enum fate hand_over(struct publisher *publisher, const struct row *row,
 	case PRODUCER_NO_PARTITION:
 		if (row->partition < 0)
 			return topic_failed(publisher, row, topic, err.text, now);
-		return condemn_row(publisher, row, claim, "its topic has no such partition",
+		if (!topics_rejected(publisher->topics, topic, row->id, false, alone, NO_PARTITION,
+				     now))
+			return FATE_DONE;
+		return condemn_row(publisher, row, claim, NO_PARTITION,
 				   "correct the row's partition, or discard it");
 	case PRODUCER_REFUSED:
 		return condemn_row(publisher, row, claim, err.text,
@@ -491,14 +496,17 @@ static void not_delivered(struct publisher *publisher, struct window_row *row,
 		topics_failed(publisher->topics, was.topic, was.id, true, reason, now);
 		break;
 	case PRODUCER_PARTITION:
-		was.topic->in_flight--;
-		if (was.alone)
-			topics_probe_over(publisher->topics, was.topic, was.id, now);
-		condemn_reported(publisher, &was, "its topic has no such partition",
-				 "correct the row's partition, or discard it");
+		/* a topic that is made anew has none for a moment */
+		if (!was.placed)
+			topics_failed(publisher->topics, was.topic, was.id, true, reason, now);
+		else if (topics_rejected(publisher->topics, was.topic, was.id, true, was.alone,
+					 NO_PARTITION, now))
+			condemn_reported(publisher, &was, NO_PARTITION,
+					 "correct the row's partition, or discard it");
 		break;
 	case PRODUCER_REJECTED:
-		if (topics_rejected(publisher->topics, was.topic, was.id, was.alone, reason, now))
+		if (topics_rejected(publisher->topics, was.topic, was.id, true, was.alone, reason,
+				    now))
 			condemn_reported(publisher, &was, reason,
 					 "see the broker's reason and the topic's settings, then "
 					 "requeue it; or discard it");

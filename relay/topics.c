@@ -210,11 +210,11 @@ static bool condemn(struct topics *topics, struct topic *topic, int64_t id, cons
 	return true;
 }
 
-bool topics_rejected(struct topics *topics, struct topic *topic, int64_t id, bool alone,
+bool topics_rejected(struct topics *topics, struct topic *topic, int64_t id, bool sent, bool alone,
 		     const char *reason, usec_t now)
 {
-	topic->in_flight--;
-	if (alone && topic->state == TOPIC_PROBING)
+	topic->in_flight -= sent;
+	if (alone)
 		return condemn(topics, topic, id, reason, now);
 	topic_withheld(topic, id);
 	if (id > topic->alone_to)

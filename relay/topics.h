@@ -64,9 +64,9 @@ struct topic {
 	uint32_t lane; /* that was full */
 	usec_t oldest; /* fetch of its oldest row in flight, by the last look; USEC_NEVER: none */
 	uint64_t delivered;
-	uint64_t reported; /* of these, when they were last reported of */
-	uint8_t meter;     /* its number in the counts */
-	size_t place;      /* among those that are not open */
+	uint64_t reported;             /* of these, when they were last reported of */
+	uint8_t meter;                 /* its number in the counts */
+	size_t place;                  /* among those that are not open */
 	struct producer_topic *sender; /* NULL: none yet, with this producer */
 
 	uint32_t hash;
@@ -113,8 +113,8 @@ void topics_forgot(struct topics *topics, struct topic *topic, int64_t id, usec_
 /* A row failed, or could not be handed over, for what its topic is. sent: it was in flight. */
 void topics_failed(struct topics *topics, struct topic *topic, int64_t id, bool sent,
 		   const char *reason, usec_t now);
-/* The broker rejected a row that was in flight. True: it was alone, and is condemned. */
-bool topics_rejected(struct topics *topics, struct topic *topic, int64_t id, bool alone,
+/* A row failed that may itself be the cause. True: it was alone, and is condemned. */
+bool topics_rejected(struct topics *topics, struct topic *topic, int64_t id, bool sent, bool alone,
 		     const char *reason, usec_t now);
 /* A row has no room: its part of the window is full and does not move. */
 void topics_full(struct topics *topics, struct topic *topic, int64_t id, uint32_t lane, usec_t now);

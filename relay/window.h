@@ -38,6 +38,7 @@ struct window_row {
 	uint32_t bytes;
 	uint8_t state; /* enum window_state */
 	bool alone;    /* nothing else of its topic is in flight */
+	bool placed;   /* its partition was named */
 	bool again;    /* deleted before, perhaps: the answer was lost */
 	uint8_t event_id[WINDOW_UUID];
 	int64_t id;
