@@ -204,20 +204,21 @@ static const char *judge_installation(struct findings *findings, const char *env
 			     unnamed ? "nobody's yet, and will be of" : "of this server and",
 			     environment);
 	pg_drop(reply.result);
-	return unnamed && *environment ? "SELECT, UPDATE" : "SELECT";
+	return reply.failed || (unnamed && *environment) ? "SELECT, UPDATE" : "SELECT";
 }
 
 /* --- rights --- */
 
-/* $1 relations, $2 rights: the missing ones, as the statement that grants them. */
+/* $1 tables and sequences, $2 rights: the missing ones, as the statement that grants them. */
 static const char sql_missing[] =
-	"SELECT format('GRANT %s ON %s TO %I', string_agg(p.name, ', ' ORDER BY p.n), w.relation,"
-	" current_user)"
-	" FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (relation, rights, at),"
+	"SELECT format('GRANT %s ON %s%s TO %I', string_agg(p.name, ', ' ORDER BY p.n),"
+	" CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' ELSE '' END, w.relation, current_user)"
+	" FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (relation, rights, at)"
+	" JOIN pg_class c ON c.oid = to_regclass(w.relation),"
 	" LATERAL unnest(string_to_array(w.rights, ', ')) WITH ORDINALITY AS p (name, n)"
-	" WHERE to_regclass(w.relation) IS NOT NULL"
-	" AND NOT has_table_privilege(w.relation, p.name)"
-	" GROUP BY w.relation, w.at ORDER BY w.at";
+	" WHERE NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, p.name)"
+	" ELSE has_table_privilege(c.oid, p.name) END"
+	" GROUP BY c.relkind, w.relation, w.at ORDER BY w.at";
 
 static void judge_rights(struct findings *findings, struct pg_session *session,
 			 const char *installation, const struct findings_right *rights)

@@ -27,7 +27,7 @@ void findings_say(struct findings *findings, enum findings_level level, const ch
 /* Errors before what was not reached: those do not mend themselves. */
 enum exit_code findings_code(const struct findings *findings, bool strict);
 
-/* What a program does with a relation: "counterfoil.outbox", "SELECT, DELETE". */
+/* What a program does with a table or sequence: "counterfoil.outbox", "SELECT, DELETE". */
 struct findings_right {
 	const char *relation;
 	const char *rights;

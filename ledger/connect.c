@@ -11,6 +11,7 @@
 static const struct findings_right rights[] = {
 	{ "counterfoil.instance", "SELECT, INSERT, UPDATE, DELETE" },
 	{ "counterfoil.effect", "SELECT, INSERT" },
+	{ "counterfoil.effect_id_seq", "USAGE" },
 	{ "counterfoil.effect_state", "SELECT, INSERT, UPDATE" },
 	{ "counterfoil.effect_request", "SELECT, INSERT" },
 	{ "counterfoil.attempt", "INSERT" },

@@ -106,8 +106,9 @@ class Kafka(Client):
     group_properties = (("session.timeout.ms", "2000"), ("heartbeat.interval.ms", "300"),
                         ("fetch.wait.max.ms", "50"))
 
-    def __init__(self, settings: dict[str, str] | None = None, quick: bool = True) -> None:
-        """`quick`: soon there, in exchange for speed later."""
+    def __init__(self, settings: dict[str, str] | None = None, quick: bool = True,
+                 listener: str = "") -> None:
+        """`quick`: soon there, in exchange for speed later. `listener`: one more, with its port."""
         self.class_path = fetch()
         self.version = Path(self.class_path).parent.name.removeprefix("kafka-")
         self.java_options = QUICK if quick else ()
@@ -121,7 +122,9 @@ class Kafka(Client):
         self._write("log4j2.properties", LOGGING)
         self._write("server.properties", "".join(f"{name}={value}\n" for name, value in {
             **SETTINGS,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": ",".join(filter(None, (
+                f"PLAINTEXT://127.0.0.1:{self.port}", f"CONTROLLER://127.0.0.1:{controller}",
+                listener))),
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
             "log.dirs": str(self.logs), **(settings or {})}.items()))
         try:
