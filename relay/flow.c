@@ -658,6 +658,7 @@ static void make_outbox(struct flow *flow, struct loop *loop, const struct pg_se
 			const struct conf *conf)
 {
 	const struct outbox_settings settings = {
+		.conf = &conf->relay,
 		.source = flow->source,
 		.size_limit = publisher_size_limit(flow->publisher),
 		.environment = conf->general.environment,

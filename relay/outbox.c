@@ -10,6 +10,7 @@
 #include "mem.h"
 #include "row.h"
 #include "source.h"
+#include "source_check.h"
 #include "sql.h"
 
 #define CHECK_AGAIN (2 * USEC_SEC)
@@ -33,6 +34,7 @@ struct outbox {
 	struct pg *pg;
 	struct loop_timer *check;
 	struct installation_question question;
+	struct source_check *source_check;
 	struct err misfit; /* why the database cannot be used; "": it can, or nobody knows */
 
 	bool polling;
@@ -41,6 +43,7 @@ struct outbox {
 	uint64_t short_deletes;
 	usec_t delete_at;        /* earliest time of the next one, after a refusal */
 	struct pg_params params; /* memory for the next statement */
+	bool advised;            /* once is enough */
 	struct log_limit misfit_said;
 	struct log_limit refusal_said;
 	struct log_limit short_said;
@@ -95,22 +98,39 @@ static const char *message_of(enum installation_answer answer)
 	return "the database's schema does not fit";
 }
 
+static void does_not_fit(struct outbox *outbox, const char *message, const char *reason)
+{
+	uint64_t held;
+	err_set(&outbox->misfit, "%s", reason);
+	if (log_limit_pass(&outbox->misfit_said, usec_boot(), SAY_EVERY, &held))
+		log_error(outbox->log, message, LOG_TEXT("text", reason),
+			  LOG_INT("held_back", held));
+	loop_timer_set(outbox->check, CHECK_AGAIN);
+}
+
+static void on_source_checked(void *arg, bool fits, const char *text)
+{
+	struct outbox *outbox = arg;
+	if (!fits) {
+		does_not_fit(outbox, "the table does not fit relay.table and its mapping", text);
+		return;
+	}
+	if (*text && !outbox->advised)
+		log_warn(outbox->log, "about the table that is published", LOG_TEXT("text", text));
+	outbox->advised = true;
+	set_state(outbox, STATE_READY);
+	outbox->misfit.text[0] = '\0';
+	outbox->misfit_said = (struct log_limit){ 0 };
+	outbox->events.ready(outbox->events.arg);
+}
+
 static void on_checked(void *arg, enum installation_answer answer, const char *reason)
 {
 	struct outbox *outbox = arg;
-	uint64_t held;
-	if (answer == INSTALLATION_OURS) {
-		set_state(outbox, STATE_READY);
-		outbox->misfit.text[0] = '\0';
-		outbox->misfit_said = (struct log_limit){ 0 };
-		outbox->events.ready(outbox->events.arg);
-		return;
-	}
-	err_set(&outbox->misfit, "%s", reason);
-	if (log_limit_pass(&outbox->misfit_said, usec_boot(), SAY_EVERY, &held))
-		log_error(outbox->log, message_of(answer), LOG_TEXT("text", reason),
-			  LOG_INT("held_back", held));
-	loop_timer_set(outbox->check, CHECK_AGAIN);
+	if (answer == INSTALLATION_OURS)
+		source_check_start(outbox->source_check, outbox->pg, on_source_checked, outbox);
+	else
+		does_not_fit(outbox, message_of(answer), reason);
 }
 
 const char *outbox_misfit(const struct outbox *outbox)
@@ -353,6 +373,7 @@ struct outbox *outbox_new(struct loop *loop, struct log *log, const struct pg_se
 	outbox->meter = meter;
 	outbox->source = settings->source;
 	outbox->check = loop_timer_new(loop, check, outbox);
+	outbox->source_check = source_check_new(settings->conf, settings->source, true);
 	outbox->question = (struct installation_question){ .environment = settings->environment,
 							   .answered = on_checked,
 							   .arg = outbox };
@@ -365,6 +386,7 @@ void outbox_free(struct outbox *outbox)
 	if (!outbox)
 		return;
 	pg_free(outbox->pg);
+	source_check_free(outbox->source_check);
 	loop_timer_free(outbox->check);
 	pg_params_done(&outbox->params);
 	free(outbox);

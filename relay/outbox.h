@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "conf.h"
 #include "log.h"
 #include "loop.h"
 #include "meter.h"
@@ -21,7 +22,7 @@
 #define OUTBOX_DELETES     4    /* statements on their way at once */
 
 struct outbox_events {
-	/* Connected, the schema fits, and the database is ours. */
+	/* Connected, schema and table fit, and the database is ours. */
 	void (*ready)(void *arg);
 	/* The connection is gone; was_ready: it could be used before. */
 	void (*down)(void *arg, const char *reason, bool was_ready);
@@ -37,7 +38,8 @@ struct outbox_events {
 };
 
 struct outbox_settings {
-	struct source *source;   /* borrowed, as all that follows */
+	const struct conf_relay *conf; /* borrowed, as all that follows */
+	struct source *source;
 	int64_t size_limit;      /* of a row, in bytes */
 	const char *environment; /* general.environment */
 };
