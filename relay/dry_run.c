@@ -7,6 +7,7 @@
 
 #include "buf.h"
 #include "encode.h"
+#include "json.h"
 #include "kafka.h"
 #include "pg.h"
 #include "pg_session.h"
@@ -93,20 +94,17 @@ static bool judge(const struct dry_run *run, const struct row *row, struct encod
 	return judge_size(run, message_bytes(message), err);
 }
 
-/* Quoted; of what is no text, the bytes. */
-static void add_quoted(struct buf *out, struct row_bytes bytes)
+/* Text in quotes; of what is none, the bytes. */
+static void add_shown(struct buf *out, struct row_bytes bytes)
 {
-	bool text = utf8_printable(bytes.data, bytes.length);
-	buf_add_char(out, '"');
-	for (size_t i = 0; i < bytes.length; i++) {
-		char c = bytes.data[i];
-		if (!text)
-			buf_addf(out, "\\x%02x", (unsigned)(unsigned char)c);
-		else if (c == '"' || c == '\\')
-			buf_addf(out, "\\%c", c);
-		else
-			buf_add_char(out, c);
+	if (!utf8_printable(bytes.data, bytes.length)) {
+		buf_add_text(out, "\\x");
+		for (size_t i = 0; i < bytes.length; i++)
+			buf_addf(out, "%02x", (unsigned)(unsigned char)bytes.data[i]);
+		return;
 	}
+	buf_add_char(out, '"');
+	json_escape(out, bytes.data, bytes.length);
 	buf_add_char(out, '"');
 }
 
@@ -114,7 +112,7 @@ static void add_key(struct buf *out, struct row_bytes key)
 {
 	buf_add_text(out, " key=");
 	if (key.data)
-		add_quoted(out, key);
+		add_shown(out, key);
 	else
 		buf_add_text(out, "none");
 }
@@ -135,12 +133,12 @@ static void say_row(struct dry_run *run, const struct row *row,
 	buf_clear(line);
 	buf_addf(line, "id=%" PRId64 " event_id=%s topic=", row->id,
 		 row->event_id ? encode_uuid(row->event_id, event_id) : "none");
-	add_quoted(line, row->topic);
+	add_shown(line, row->topic);
 	add_key(line, message->key);
 	add_partition(line, row->partition);
 	buf_addf(line, " bytes=%" PRId64 " headers=%zu verdict=", row->size, message->header_count);
 	if (why)
-		add_quoted(line, (struct row_bytes){ .data = why, .length = strlen(why) });
+		add_shown(line, (struct row_bytes){ .data = why, .length = strlen(why) });
 	else
 		buf_add_text(line, "ok");
 	(void)puts(line->data);

@@ -195,7 +195,7 @@ static void read_plan(struct source_check *check, const PGresult *result)
 		const char *line = pg_get_text(result, i, 0);
 		const char *filter = strstr(line, "Filter: ");
 		line += strspn(line, " ->");
-		if (strncmp(line, "Sort", 4) == 0 || strncmp(line, "Incremental Sort", 16) == 0 ||
+		if (strcmp(line, "Sort") == 0 || strcmp(line, "Incremental Sort") == 0 ||
 		    strstr(line, "Seq Scan on "))
 			sorted = true;
 		if (filter && !index_holds_only(check, filter + strlen("Filter: ")))
