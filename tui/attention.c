@@ -21,6 +21,7 @@ static void add(struct attention *attention, enum style style, enum list list, c
 	item->glyph = style == STYLE_BAD ? "!!" : style == STYLE_WARN ? "!" : "-";
 	item->style = style;
 	item->list = list;
+	item->relay = false;
 	va_start(args, format);
 	(void)vsnprintf(item->text, sizeof(item->text), format, args);
 	va_end(args);
@@ -70,7 +71,7 @@ static void judge_ledgers(const struct attention_facts *facts, struct attention 
 				   : "no ledger is there to take them over");
 }
 
-static void judge_relay(const struct attention_facts *facts, struct attention *attention)
+static void judge_outbox(const struct attention_facts *facts, struct attention *attention)
 {
 	char count[FORMAT_SIZE], age[FORMAT_SIZE];
 	bool open = facts->outbox > facts->cap;
@@ -86,6 +87,56 @@ static void judge_relay(const struct attention_facts *facts, struct attention *a
 		add(attention, STYLE_WARN, LIST_COUNT,
 		    "the oldest of %s%s outbox rows waits for %s", count, open ? " or more" : "",
 		    format_age(facts->outbox_oldest, age));
+}
+
+static void judge_topics(const struct attention_facts *facts, struct attention *attention)
+{
+	char age[FORMAT_SIZE];
+	for (size_t i = 0; i < facts->blocked_count; i++) {
+		const struct attention_topic *topic = &facts->blocked[i];
+		add(attention, STYLE_WARN, LIST_COUNT, "topic %.60s is blocked for %s: %s",
+		    topic->topic, format_age(topic->since, age),
+		    *topic->reason ? topic->reason : "its rows wait");
+	}
+}
+
+/* "1 outbox row", "1,284 outbox rows", "100,000 outbox rows or more" */
+static const char *rows(const struct attention_facts *facts, int64_t count, char *buffer,
+			size_t size)
+{
+	char number[FORMAT_SIZE];
+	bool open = count > facts->cap;
+	(void)snprintf(buffer, size, "%s outbox row%s%s",
+		       format_count(open ? facts->cap : count, number), count == 1 ? "" : "s",
+		       open ? " or more" : "");
+	return buffer;
+}
+
+static void judge_dead_rows(const struct attention_facts *facts, struct attention *attention)
+{
+	char count[64];
+	if (facts->dead_rows)
+		add(attention, STYLE_WARN, LIST_COUNT,
+		    "%s %s dead: a person puts %s back or discards %s",
+		    rows(facts, facts->dead_rows, count, sizeof(count)),
+		    facts->dead_rows == 1 ? "is" : "are", facts->dead_rows == 1 ? "it" : "them",
+		    facts->dead_rows == 1 ? "it" : "them");
+	if (facts->parked_rows)
+		add(attention, STYLE_PLAIN, LIST_COUNT,
+		    "%s %s parked behind %s of the same ordering key",
+		    rows(facts, facts->parked_rows, count, sizeof(count)),
+		    facts->parked_rows == 1 ? "is" : "are",
+		    facts->dead_rows == 1 ? "the dead one" : "dead ones");
+}
+
+static void judge_relay(const struct attention_facts *facts, struct attention *attention)
+{
+	size_t before = attention->count;
+	judge_outbox(facts, attention);
+	judge_topics(facts, attention);
+	judge_dead_rows(facts, attention);
+	for (size_t i = before; i < attention->count; i++)
+		attention->items[i].relay = true;
 }
 
 static void judge_targets(const struct attention_facts *facts, struct attention *attention)

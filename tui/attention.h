@@ -21,11 +21,17 @@ struct attention_unmatched {
 	int64_t count;
 };
 
+struct attention_topic {
+	const char *topic, *reason;
+	usec_t since;
+};
+
 /* What is known. Counts beyond `cap` are open. */
 struct attention_facts {
 	int64_t cap;
 	int64_t uncertain, stale, pending, retrying, in_flight, dead;
 	int64_t outbox, poison, conflicts, ledgers;
+	int64_t dead_rows, parked_rows; /* of the outboxes */
 	usec_t next_window;   /* until the first window closes; USEC_NEVER: none is open */
 	usec_t outbox_oldest; /* USEC_NEVER: empty */
 	bool relay;
@@ -33,12 +39,15 @@ struct attention_facts {
 	size_t target_count;
 	struct attention_unmatched unmatched[ATTENTION_TARGETS];
 	size_t unmatched_count;
+	struct attention_topic blocked[ATTENTION_TARGETS];
+	size_t blocked_count;
 };
 
 struct attention_item {
 	const char *glyph;
 	enum style style;
 	enum list list; /* LIST_COUNT: there is none to open */
+	bool relay;     /* the relay's screen tells more */
 	char text[240];
 };
 

@@ -39,8 +39,9 @@ static void go_to(struct console *console, unsigned number)
 {
 	if (console->depth == 1 && console_number(console) == number)
 		return;
-	console_replace(console,
-			number == 1 ? screen_overview_new() : screen_keys_new(LIST_ALL, NULL));
+	console_replace(console, number == 1   ? screen_overview_new()
+				 : number == 2 ? screen_keys_new(LIST_ALL, NULL)
+					       : screen_relay_new());
 }
 
 static unsigned close_or_quit(struct console *console)
@@ -69,6 +70,9 @@ static unsigned console_request(struct console *console, enum request request)
 		return REACT_DRAW;
 	case REQUEST_SCREEN_2:
 		go_to(console, 2);
+		return REACT_DRAW;
+	case REQUEST_SCREEN_4:
+		go_to(console, 4);
 		return REACT_DRAW;
 	case REQUEST_FIND:
 		console_push(console, screen_prompt_new());

@@ -78,10 +78,10 @@ static void draw_first(const struct frame *frame, const struct canvas *canvas)
 
 static void draw_screens(const struct frame *frame, const struct canvas *canvas)
 {
-	static const char *const titles[] = { "1 Overview", "2 Keys" };
+	static const char *const titles[] = { "1 Overview", "2 Keys", "4 Relay" };
 	int column = 1;
 	for (unsigned i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
-		bool here = frame->number == i + 1;
+		bool here = (unsigned)(titles[i][0] - '0') == frame->number;
 		column += canvas_format(canvas, 1, column, 20, here ? STYLE_STRONG : STYLE_FAINT,
 					here ? "[%s]" : " %s ", titles[i]);
 		column++;

@@ -34,10 +34,11 @@ enum request_group { GROUP_MOVE, GROUP_FIND, GROUP_VIEW, GROUP_ACT, GROUP_COUNT 
 	X(QUIT, MOVE, "Q  Ctrl-C", "quit", 'Q', 0, 0, 0)                                           \
 	X(FIND, FIND, "/", "find: key prefix, subject, event, provider id, topic[p]@offset", '/',  \
 	  0, 0, 0)                                                                                 \
-	X(NEXT_TAB, FIND, "[ ]", "state before, next", ']', 0, 0, 0)                               \
+	X(NEXT_TAB, FIND, "[ ]", "state before, next; dead, parked", ']', 0, 0, 0)                 \
 	X(PREVIOUS_TAB, FIND, NULL, NULL, '[', 0, 0, 0)                                            \
-	X(SCREEN_1, FIND, "1 2", "overview, keys", '1', 0, 0, 0)                                   \
+	X(SCREEN_1, FIND, "1 2 4", "overview, keys, relay", '1', 0, 0, 0)                          \
 	X(SCREEN_2, FIND, NULL, NULL, '2', 0, 0, 0)                                                \
+	X(SCREEN_4, FIND, NULL, NULL, '4', 0, 0, 0)                                                \
 	X(PANE, FIND, "Tab", "next part, back with Shift", '\t', 0, 0, 0)                          \
 	X(PANE_BACK, FIND, NULL, NULL, KEY_BTAB, 0, 0, 0)                                          \
 	X(REFRESH, VIEW, "R  Ctrl-R F5", "read again now", 'R', CTRL('r'), KEY_F(5), 0)            \
@@ -49,7 +50,7 @@ enum request_group { GROUP_MOVE, GROUP_FIND, GROUP_VIEW, GROUP_ACT, GROUP_COUNT 
 	X(REDRAW, VIEW, "Ctrl-L", "draw the screen anew", CTRL('l'), 0, 0, 0)                      \
 	X(SUSPEND, VIEW, "Ctrl-Z", "suspend; fg comes back", 0, 0, 0, 0)                           \
 	X(HELP, VIEW, "?", "this page", '?', KEY_F(1), 0, 0)                                       \
-	X(ACTIONS, ACT, "x", "what may be done to this key; always asks first", 'x', 0, 0, 0)
+	X(ACTIONS, ACT, "x", "what may be done to this key or row; always asks first", 'x', 0, 0, 0)
 
 enum request {
 #define X(symbol, group, keys, words, k1, k2, k3, k4) REQUEST_##symbol,

@@ -29,7 +29,7 @@ struct hint {
 
 struct screen_ops {
 	bool overlay;             /* drawn over the screen below, which goes on living */
-	unsigned char number;     /* of the main screens: 1 overview, 2 keys; else 0 */
+	unsigned char number;     /* of the main screens: 1 overview, 2 keys, 4 relay; else 0 */
 	const struct hint *hints; /* ended by one without words */
 	void (*draw)(struct screen *screen, const struct canvas *canvas, const struct area *area);
 	/* Every key first, for those who take text; NULL: none. */

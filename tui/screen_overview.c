@@ -9,7 +9,7 @@
 #include "mem.h"
 #include "screens.h"
 #include "selection.h"
-#include "sql_console.h"
+#include "sql_relay.h"
 
 enum pane { PANE_ATTENTION, PANE_STATES, PANE_ERRORS, PANE_COUNT };
 
@@ -29,7 +29,7 @@ enum { STATE_ROWS = sizeof(state_rows) / sizeof(state_rows[0]) };
 
 struct overview {
 	struct screen screen;
-	PGresult *counts, *errors, *targets, *unmatched;
+	PGresult *counts, *errors, *targets, *unmatched, *blocked;
 	struct attention attention;
 	enum pane pane;
 	bool chosen; /* the person has moved: the pane stays where it is */
@@ -72,6 +72,17 @@ static void read_targets(const struct overview *overview, struct attention_facts
 		};
 }
 
+static void read_blocked(const struct overview *overview, struct attention_facts *facts)
+{
+	const PGresult *blocked = overview->blocked;
+	for (int row = 0; blocked && row < pg_rows(blocked) && row < ATTENTION_TARGETS; row++)
+		facts->blocked[facts->blocked_count++] = (struct attention_topic){
+			.topic = pg_get_text(blocked, row, BLOCKED_TOPIC),
+			.reason = pg_get_text(blocked, row, BLOCKED_REASON),
+			.since = age_at(blocked, row, BLOCKED_SINCE),
+		};
+}
+
 static void judge(struct overview *overview)
 {
 	const PGresult *counts = overview->counts;
@@ -90,8 +101,11 @@ static void judge(struct overview *overview)
 		.next_window = age_at(counts, 0, NEXT_WINDOW),
 		.outbox_oldest = age_at(counts, 0, OUTBOX_OLDEST),
 		.relay = !pg_null(counts, 0, RELAY_OWNER),
+		.dead_rows = pg_get_int8(counts, 0, OUTBOX_DEAD),
+		.parked_rows = pg_get_int8(counts, 0, OUTBOX_PARKED),
 	};
 	read_targets(overview, &facts);
+	read_blocked(overview, &facts);
 	attention_judge(&facts, &overview->attention);
 	if (!overview->chosen)
 		overview->pane = overview->attention.count ? PANE_ATTENTION : PANE_STATES;
@@ -113,7 +127,12 @@ static void on_targets(struct screen *screen, const PGresult *result, const stru
 	keep(&((struct overview *)screen)->targets, result, error);
 }
 
-/* The last of the four: now the whole is known. */
+static void on_blocked(struct screen *screen, const PGresult *result, const struct pg_error *error)
+{
+	keep(&((struct overview *)screen)->blocked, result, error);
+}
+
+/* The last of them: now the whole is known. */
 static void on_unmatched(struct screen *screen, const PGresult *result,
 			 const struct pg_error *error)
 {
@@ -130,6 +149,7 @@ static void load(struct screen *screen)
 	console_ask(screen, SQL_COUNTS, &params, on_counts);
 	console_ask(screen, SQL_ERRORS, NULL, on_errors);
 	console_ask(screen, SQL_TARGETS_HELD, NULL, on_targets);
+	console_ask(screen, SQL_TOPICS_BLOCKED, NULL, on_blocked);
 	console_ask(screen, SQL_UNMATCHED_LATELY, NULL, on_unmatched);
 }
 
@@ -176,6 +196,15 @@ static unsigned open_list(const struct overview *overview, enum list list, const
 	return REACT_DRAW;
 }
 
+static unsigned open_attention(const struct overview *overview, size_t index)
+{
+	const struct attention_item *item = &overview->attention.items[index];
+	if (!item->relay)
+		return open_list(overview, item->list, NULL);
+	console_replace(overview->screen.console, screen_relay_new());
+	return REACT_DRAW;
+}
+
 static unsigned open_chosen(const struct overview *overview)
 {
 	size_t index = overview->selections[overview->pane].index;
@@ -183,7 +212,7 @@ static unsigned open_chosen(const struct overview *overview)
 		return REACT_NONE;
 	switch (overview->pane) {
 	case PANE_ATTENTION:
-		return open_list(overview, overview->attention.items[index].list, NULL);
+		return open_attention(overview, index);
 	case PANE_STATES:
 		return open_list(overview, state_rows[index].list, NULL);
 	case PANE_ERRORS:
@@ -319,6 +348,10 @@ static void draw_services(const struct overview *overview, const struct canvas *
 	const char *ledgers = pg_get_text(counts, 0, LEDGER_NAMES);
 	buf_add_text(&line, "outbox ");
 	add_count(overview, OUTBOX_COUNT, &line);
+	if (pg_get_int8(counts, 0, OUTBOX_DEAD)) {
+		buf_add_text(&line, ", dead ");
+		add_count(overview, OUTBOX_DEAD, &line);
+	}
 	if (!pg_null(counts, 0, OUTBOX_OLDEST))
 		buf_addf(&line, ", oldest %s", format_age(age_at(counts, 0, OUTBOX_OLDEST), age));
 	buf_addf(&line, "   %s", relay ? "published by " : "nobody publishes");
@@ -390,6 +423,7 @@ static void free_screen(struct screen *screen)
 	pg_drop(overview->errors);
 	pg_drop(overview->targets);
 	pg_drop(overview->unmatched);
+	pg_drop(overview->blocked);
 	free(overview);
 }
 

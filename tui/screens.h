@@ -2,6 +2,7 @@
 #ifndef COUNTERFOIL_SCREENS_H
 #define COUNTERFOIL_SCREENS_H
 
+#include "dead_row.h"
 #include "lists.h"
 #include "screen.h"
 #include "subject.h"
@@ -11,10 +12,14 @@ struct screen *screen_overview_new(void);
 struct screen *screen_keys_new(enum list list, const char *error);
 struct screen *screen_key_new(int64_t id);
 struct screen *screen_found_new(const char *text);
+struct screen *screen_relay_new(void);
+struct screen *screen_dead_new(const struct dead_row *row);
 struct screen *screen_help_new(void);
 /* Overlays. */
 struct screen *screen_prompt_new(void);
 struct screen *screen_actions_new(const struct subject *subject);
 struct screen *screen_replay_new(const struct subject *subject);
+struct screen *screen_dead_actions_new(const struct dead_row *row);
+struct screen *screen_settle_new(const struct dead_row *row, bool discard);
 
 #endif

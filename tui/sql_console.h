@@ -278,6 +278,11 @@ static const char SQL_REPLAY[] =
 	"(SELECT " AGE("state_since") " FROM counterfoil.effect_state WHERE state = '" state_      \
 				      "' ORDER BY state_since, id LIMIT 1)"
 
+#define ROWS_LEFT_OUT(parked_)                                                                     \
+	"(SELECT count(*) FROM (SELECT FROM counterfoil.outbox_source o, LATERAL (SELECT FROM"     \
+	" counterfoil.outbox_dead d WHERE d.source = o.name AND d.parked = " parked_               \
+	" LIMIT $1) x LIMIT $1) t)"
+
 /* $1: count no further. What is completed has no index of its own: counted as long as the table is
  * small, else estimated from the planner's figure. */
 #define COUNT_COLUMNS(X)                                                                           \
@@ -315,6 +320,8 @@ static const char SQL_REPLAY[] =
 	  "(SELECT count(*) FROM (SELECT FROM counterfoil.outbox ORDER BY id LIMIT $1) t)")        \
 	X(OUTBOX_OLDEST,                                                                           \
 	  "(SELECT " AGE("created_at") " FROM counterfoil.outbox ORDER BY id LIMIT 1)")            \
+	X(OUTBOX_DEAD, ROWS_LEFT_OUT("false"))                                                     \
+	X(OUTBOX_PARKED, ROWS_LEFT_OUT("true"))                                                    \
 	X(RELAY_OWNER,                                                                             \
 	  "(SELECT owner FROM counterfoil.lease WHERE until > now() AND until <= now() + length"   \
 	  " ORDER BY until DESC LIMIT 1)")                                                         \

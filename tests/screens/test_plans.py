@@ -14,7 +14,7 @@ from tests.tools.keys import Keys
 from tests.tools.postgres import Postgres
 from tests.tools.terminal import Terminal
 
-LARGE = {"effect", "effect_state", "effect_request", "attempt", "outbox", "audit", "unmatched"}
+LARGE = {"effect", "effect_state", "effect_request", "attempt", "outbox", "outbox_dead", "audit", "unmatched"}
 STATES = ["pending", "retry_wait", "in_flight", "uncertain", "dead", "cancelled"]
 KEYS = 12000
 
@@ -43,6 +43,14 @@ def fill(keys: Keys) -> None:
             "FROM counterfoil.effect, generate_series(1, 2) k",
             "INSERT INTO counterfoil.outbox (topic, type, payload) SELECT 't', 't', '' "
             f"FROM generate_series(1, {KEYS})",
+            # of three outboxes: dead rows of keys of their own, and keys with many parked ones
+            "INSERT INTO counterfoil.outbox_source (name, relation, id_column, event_id_column) VALUES "
+            "('public.a', 'public.a', 'id', 'event'), ('public.b', 'public.b', 'id', 'event')",
+            "INSERT INTO counterfoil.outbox_dead (source, row_id, event_id, parked, order_hash, topic, "
+            "type, ordering_key, created_at, died_at, size, reason, owner) SELECT (ARRAY["
+            "'counterfoil.outbox', 'public.a', 'public.b'])[n % 3 + 1], n + 1000000, gen_random_uuid(), "
+            "n % 2 = 0, CASE WHEN n % 2 = 0 THEN n / 100 ELSE n END, 't' || n % 5, 't', 'k' || n, now(), "
+            f"now() - n * interval '1 s', 1, 'r', 'relay' FROM generate_series(1, {KEYS * 2}) n",
             "INSERT INTO counterfoil.unmatched SELECT 't' || n % 3, 'y' || n % 5, now() - n * "
             f"interval '1 min', 1, n FROM generate_series(1, {KEYS}) n",
             "INSERT INTO counterfoil.audit (operation, claims, action, effect_id, idempotency_key, "
@@ -87,11 +95,16 @@ def test_no_statement_reads_a_whole_table(keys: Keys, config: Callable[..., Path
         assert programs.run("counterfoil", "--config", path, "list", state).returncode == 0
     for words in (["show", "order:7"], ["show", "7"], ["find", "order:77"], ["find", "s7"],
                   ["find", "ch_7"], ["find", "orders[7]@7"], ["replay", "order:9", "--dry-run"],
-                  ["replay", "order:9", "--yes"]):
+                  ["replay", "order:9", "--yes"], ["outbox"], ["outbox", "dead"],
+                  ["outbox", "parked", "--source", "public.a"],
+                  ["outbox", "dead", "--topic", "t1", "--key", "k1"], ["outbox", "show", "1000001"],
+                  ["outbox", "requeue", "1000001", "--dry-run"],
+                  ["outbox", "discard", "--all", "--topic", "t1", "--source", "public.b", "--dry-run"]):
         programs.run("counterfoil", "--config", path, *words)
     terminal = console(100, 30, **sections)
     terminal.press("Tab", "Tab", "Enter", "j", "Enter", "Escape", "Escape", "2", *["]"] * 9, "[",
-                   *["NPage"] * 30, "x", "Escape", "/", "o", "Enter", "Enter", "x", "q", "q", "q")
+                   *["NPage"] * 30, "x", "Escape", "/", "o", "Enter", "Enter", "x", "q", "q", "4", "]", "Enter",
+                   "x", "r", "Escape", "Escape", "[", "x", "d", "Escape", "Tab", "Enter")
     with closing(terminal):
         terminal.sync()
     keys.query(f'ALTER DATABASE "{keys.database}" RESET ALL')

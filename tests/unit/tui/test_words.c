@@ -190,6 +190,45 @@ static void the_gravest_comes_first(void **state)
 	     "1 event of no type in orders matched nothing in the last hour");
 }
 
+static void what_the_relay_left_out(void **state)
+{
+	(void)state;
+	struct attention attention;
+	struct attention_facts facts = {
+		.cap = 1000,
+		.ledgers = 1,
+		.relay = true,
+		.outbox_oldest = USEC_NEVER,
+		.next_window = USEC_NEVER,
+		.dead_rows = 1,
+		.parked_rows = 1001,
+		.blocked = { { "ordres", "Unknown topic", 3 * USEC_MIN },
+			     { "mail", "", USEC_SEC } },
+		.blocked_count = 2,
+	};
+	attention_judge(&facts, &attention);
+	assert_int_equal(attention.count, 4);
+	says(&attention, 0, "!", LIST_COUNT, "topic ordres is blocked for 3m 00s: Unknown topic");
+	says(&attention, 1, "!", LIST_COUNT, "topic mail is blocked for 1s: its rows wait");
+	says(&attention, 2, "!", LIST_COUNT,
+	     "1 outbox row is dead: a person puts it back or discards it");
+	says(&attention, 3, "-", LIST_COUNT,
+	     "1,000 outbox rows or more are parked behind the dead one of the same ordering key");
+	for (size_t i = 0; i < attention.count; i++)
+		assert_true(attention.items[i].relay);
+	facts.dead_rows = 2;
+	facts.parked_rows = 1;
+	facts.dead = 1;
+	facts.blocked_count = 0;
+	attention_judge(&facts, &attention);
+	assert_int_equal(attention.count, 3);
+	says(&attention, 0, "!", LIST_COUNT,
+	     "2 outbox rows are dead: a person puts them back or discards them");
+	says(&attention, 1, "-", LIST_COUNT,
+	     "1 outbox row is parked behind dead ones of the same ordering key");
+	assert_false(attention.items[2].relay);
+}
+
 static enum request asks(bool special, uint32_t code)
 {
 	const struct key key = { .special = special, .code = code };
@@ -262,6 +301,7 @@ int main(void)
 		cmocka_unit_test(how_a_key_ended),
 		cmocka_unit_test(nothing_needs_a_person),
 		cmocka_unit_test(the_gravest_comes_first),
+		cmocka_unit_test(what_the_relay_left_out),
 		cmocka_unit_test(keys_ask_for_requests),
 		cmocka_unit_test(every_request_has_its_words),
 		cmocka_unit_test(an_operation_is_unique),
