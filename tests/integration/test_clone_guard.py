@@ -273,8 +273,7 @@ def test_rights(world: World, role: str):
     finally:
         world.query("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
     relay.wait_for("ready")
-    refused = adopt(world, "--yes", "--reason", "r", "--dry-run")
-    assert refused.returncode == 0
+    relay.stop()
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -165,6 +165,8 @@ def test_rights(world: World, role: str):
     world.place(world.orders(5))
     world.wait_drained()
     assert not world.lost()
+    for program in world.programs:
+        program.stop()
 
 
 def test_a_mapped_table(world: World):
@@ -309,7 +311,7 @@ def test_topics_that_do_not_serve(kafka_world: World, guarded: Guarded):
 
 
 def test_what_one_may(kafka_world: World, guarded: Guarded):
-    """R34: who one is, and what is missing: by name, before the first message."""
+    """Who one is, and what is missing: by name, before the first message."""
     topic = kafka_world.topic
     wrong = connect(kafka_world, kafka=guarded.login("another one"))
     assert_error(wrong, "Kafka:", "refuses us", "uthentication failed")
