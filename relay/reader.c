@@ -35,6 +35,7 @@ struct reader {
 	usec_t stuck_since; /* 0: not stuck; see note_stuck() */
 	bool skip_gaps;
 	bool learned; /* the page being read changed the gaps */
+	bool partial; /* it is of a cursor that takes rows of some topics only */
 	struct gaps *gaps;
 
 	bool listing;
@@ -119,6 +120,8 @@ void reader_back(struct reader *reader, enum reader_cursor cursor, int64_t id)
 		reader_rewind(reader, id);
 		return;
 	}
+	if (cursor == READER_SWEEP)
+		reader->second.job = cursor; /* it has ended with this page, perhaps */
 	if (reader->second.job == cursor && id - 1 < reader->second.after)
 		reader->second.after = id - 1;
 	reader->generation++;
@@ -222,6 +225,7 @@ void reader_next(struct reader *reader, usec_t now, size_t rows, size_t bytes,
 	sweep_if_due(reader, now);
 	bool second = second_next(reader, now);
 	reader->learned = false;
+	reader->partial = second && reader->second.job != READER_SWEEP;
 	*poll_r = (struct reader_poll){
 		.cursor = second ? reader->second.job : READER_HEAD,
 		.number = ++reader->number,
@@ -253,8 +257,11 @@ int64_t reader_limit(const struct reader *reader, const struct reader_poll *poll
 	return INT64_MAX;
 }
 
+/* A row that this cursor leaves to the head must stay in the gap where the head will find it. */
 void reader_saw(struct reader *reader, int64_t id)
 {
+	if (reader->partial)
+		return;
 	reader->learned = gaps_saw(reader->gaps, id) || reader->learned;
 }
 

@@ -84,6 +84,15 @@ static void open_up(struct topics *topics, struct topic *topic, usec_t now)
 	topics->events.opened(topics->events.arg, topic, now - topic->since);
 }
 
+/* What held it up is over. Rows that were rejected in company are tried alone first. */
+static void go_on(struct topics *topics, struct topic *topic)
+{
+	bool suspects = topic->from <= topic->alone_to;
+	if (suspects)
+		topic->cause = TOPIC_SUSPECTS;
+	set_state(topics, topic, suspects ? TOPIC_BLOCKED : TOPIC_CATCHING_UP);
+}
+
 /* The next probe, ever later. */
 static void put_off(struct topic *topic, usec_t now)
 {
@@ -98,10 +107,18 @@ static void put_off(struct topic *topic, usec_t now)
 
 void topic_withheld(struct topic *topic, int64_t id)
 {
+	if (id < topic->met)
+		topic->met = id;
 	if (id >= topic->from)
 		return;
 	topic->from = id;
 	topic->joined = false; /* the cursor is past it */
+}
+
+/* The reading for a probe came past this id; but not past a row that others met meanwhile. */
+static void go_past(struct topic *topic, int64_t id)
+{
+	topic->from = topic->met <= id ? topic->met : id + 1;
 }
 
 void topic_sent(struct topic *topic)
@@ -109,12 +126,11 @@ void topic_sent(struct topic *topic)
 	topic->in_flight++;
 }
 
-/* The first of those that wait is through: are the others to be tried alone as well? */
-static void probe_delivered(struct topics *topics, struct topic *topic, int64_t id)
+/* The first of those that wait is settled. */
+static void probe_over(struct topics *topics, struct topic *topic, int64_t id)
 {
-	topic->from = id + 1;
-	topic->cause = TOPIC_SUSPECTS;
-	set_state(topics, topic, id < topic->alone_to ? TOPIC_BLOCKED : TOPIC_CATCHING_UP);
+	go_past(topic, id);
+	go_on(topics, topic);
 }
 
 static void blocked_delivered(struct topics *topics, struct topic *topic, usec_t now)
@@ -123,7 +139,7 @@ static void blocked_delivered(struct topics *topics, struct topic *topic, usec_t
 	case TOPIC_AGE:
 	case TOPIC_FULL:
 		if (topic->in_flight == 0)
-			set_state(topics, topic, TOPIC_CATCHING_UP);
+			go_on(topics, topic);
 		break;
 	case TOPIC_ERROR:
 		topic->retry_at = now; /* it works again */
@@ -145,7 +161,7 @@ void topics_delivered(struct topics *topics, struct topic *topic, int64_t id, us
 		blocked_delivered(topics, topic, now);
 		break;
 	case TOPIC_PROBING:
-		probe_delivered(topics, topic, id);
+		probe_over(topics, topic, id);
 		break;
 	case TOPIC_OPEN:
 	case TOPIC_CATCHING_UP:
@@ -163,7 +179,7 @@ static void blocked_forgot(struct topics *topics, struct topic *topic, usec_t no
 		break;
 	case TOPIC_FULL:
 	case TOPIC_PARTITIONS: /* a new producer goes by the new number */
-		set_state(topics, topic, TOPIC_CATCHING_UP);
+		go_on(topics, topic);
 		break;
 	case TOPIC_ERROR:
 	case TOPIC_SUSPECTS:
@@ -188,11 +204,12 @@ void topics_forgot(struct topics *topics, struct topic *topic, int64_t id, usec_
 void topics_failed(struct topics *topics, struct topic *topic, int64_t id, bool sent,
 		   const char *reason, usec_t now)
 {
-	bool again = topic->state == TOPIC_BLOCKED && topic->cause == TOPIC_ERROR;
+	bool waits = topic->state == TOPIC_BLOCKED && topic->cause == TOPIC_ERROR &&
+		     topic->retry_at > now;
 	topic->in_flight -= sent;
 	topic_withheld(topic, id);
 	block(topics, topic, TOPIC_ERROR, reason, now);
-	if (!again)
+	if (!waits)
 		put_off(topic, now);
 }
 
@@ -206,7 +223,7 @@ static bool condemn(struct topics *topics, struct topic *topic, int64_t id, cons
 		topics_failed(topics, topic, id, false, reason, now);
 		return false;
 	}
-	topics_probe_over(topics, topic, id, now);
+	probe_over(topics, topic, id);
 	return true;
 }
 
@@ -230,13 +247,6 @@ void topics_full(struct topics *topics, struct topic *topic, int64_t id, uint32_
 	block(topics, topic, TOPIC_FULL, REASON_FULL, now);
 }
 
-void topics_probe_over(struct topics *topics, struct topic *topic, int64_t id, usec_t now)
-{
-	topic->from = id + 1;
-	topic->retry_at = now;
-	set_state(topics, topic, id < topic->alone_to ? TOPIC_BLOCKED : TOPIC_CATCHING_UP);
-}
-
 /* --- from time to time --- */
 
 void topics_look_begin(struct topics *topics)
@@ -251,20 +261,19 @@ void topic_look(struct topic *topic, usec_t fetched)
 		topic->oldest = fetched;
 }
 
+/* Whatever else it was blocked for, what is in flight of it holds it up, and takes room. */
 static void judge_age(struct topics *topics, struct topic *topic, usec_t now)
 {
-	switch (topic->state) {
-	case TOPIC_OPEN:
-	case TOPIC_CATCHING_UP:
+	if (topic->state != TOPIC_PROBING)
 		block(topics, topic, TOPIC_AGE, REASON_AGE, now);
-		break;
-	case TOPIC_BLOCKED:
-		if (topic->cause == TOPIC_FULL)
-			block(topics, topic, TOPIC_AGE, REASON_AGE, now);
-		break;
-	case TOPIC_PROBING:
-		break;
-	}
+}
+
+/* It waits for reports of its rows, or of those that it shares a lane with, and none are to come:
+ * they went another way. */
+static bool waits_in_vain(const struct topic *topic)
+{
+	return topic->state == TOPIC_BLOCKED && topic->in_flight == 0 &&
+	       topic->cause != TOPIC_ERROR && topic->cause != TOPIC_SUSPECTS;
 }
 
 void topics_look_end(struct topics *topics, usec_t youngest_delivered, usec_t now)
@@ -273,6 +282,8 @@ void topics_look_end(struct topics *topics, usec_t youngest_delivered, usec_t no
 		if (topic->oldest != USEC_NEVER && now - topic->oldest >= TOPIC_AGE_MAX &&
 		    youngest_delivered - topic->oldest >= YOUNGER_BY)
 			judge_age(topics, topic, now);
+		else if (waits_in_vain(topic))
+			go_on(topics, topic);
 }
 
 static bool stalls(const struct topic *topic)
@@ -307,7 +318,7 @@ void topics_room(struct topics *topics, uint32_t lane)
 		struct topic *topic = topics->shut[i];
 		if (topic->state == TOPIC_BLOCKED && topic->cause == TOPIC_FULL &&
 		    topic->lane == lane)
-			set_state(topics, topic, TOPIC_CATCHING_UP);
+			go_on(topics, topic);
 	}
 }
 
@@ -318,7 +329,7 @@ bool topics_repartition(struct topics *topics, struct topic *topic, usec_t now)
 	if (topic->in_flight > 0)
 		return false;
 	if (topic->state == TOPIC_BLOCKED && topic->cause == TOPIC_PARTITIONS)
-		set_state(topics, topic, TOPIC_CATCHING_UP);
+		go_on(topics, topic);
 	return true;
 }
 
@@ -331,11 +342,15 @@ static bool due(const struct topic *topic, usec_t now)
 		(topic->cause == TOPIC_ERROR && topic->retry_at <= now));
 }
 
-struct topic *topics_probe(const struct topics *topics, usec_t now)
+struct topic *topics_probe(struct topics *topics, usec_t now)
 {
-	for (size_t i = 0; i < topics->shut_count; i++)
-		if (due(topics->shut[i], now))
-			return topics->shut[i];
+	for (size_t i = 0; i < topics->shut_count; i++) {
+		struct topic *topic = topics->shut[i];
+		if (!due(topic, now))
+			continue;
+		topic->met = TOPIC_NOTHING;
+		return topic;
+	}
 	return NULL;
 }
 
@@ -349,8 +364,8 @@ void topics_probe_read(struct topics *topics, struct topic *topic, int64_t last,
 {
 	if (!due(topic, now))
 		return;
-	if (more)
-		topic->from = last + 1;
+	if (more || topic->met != TOPIC_NOTHING)
+		go_past(topic, last);
 	else
 		open_up(topics, topic, now);
 }
@@ -406,6 +421,7 @@ struct topic *topics_make(struct topics *topics, struct row_bytes name, uint32_t
 	topic->length = name.length;
 	topic->hash = hash;
 	topic->from = TOPIC_NOTHING;
+	topic->met = TOPIC_NOTHING;
 	topic->alone_to = INT64_MIN;
 	topic->oldest = USEC_NEVER;
 	topic->next = *bucket;
@@ -434,6 +450,7 @@ void topics_open_all(struct topics *topics)
 		topic->from = TOPIC_NOTHING;
 		topic->alone_to = INT64_MIN;
 		topic->backoff = 0;
+		topic->rejected = 0;
 	}
 }
 

@@ -52,6 +52,7 @@ struct topic {
 	enum topic_state state;
 	enum topic_cause cause;
 	int64_t from;
+	int64_t met; /* the lowest row that was not sent since the reading for a probe began */
 	int64_t alone_to;
 	usec_t retry_at;
 	usec_t backoff;
@@ -118,8 +119,6 @@ bool topics_rejected(struct topics *topics, struct topic *topic, int64_t id, boo
 		     const char *reason, usec_t now);
 /* A row has no room: its part of the window is full and does not move. */
 void topics_full(struct topics *topics, struct topic *topic, int64_t id, uint32_t lane, usec_t now);
-/* A probe was to be sent and turned out not to be a row to send. */
-void topics_probe_over(struct topics *topics, struct topic *topic, int64_t id, usec_t now);
 
 /* --- from time to time -------------------------------------------------------------------------
  */
@@ -142,7 +141,7 @@ bool topics_repartition(struct topics *topics, struct topic *topic, usec_t now);
  */
 
 /* A topic to probe now, from topic->from on; NULL: none. */
-struct topic *topics_probe(const struct topics *topics, usec_t now);
+struct topic *topics_probe(struct topics *topics, usec_t now);
 /* Its first row is in flight now, alone. */
 void topics_probe_sent(struct topics *topics, struct topic *topic);
 /* The reading came to this id and found no row of it; more: there may be some behind it. */
