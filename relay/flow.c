@@ -16,8 +16,7 @@
 #define GAPS_MAX      10000
 #define DELETE_AFTER  (3 * USEC_MS) /* the first acknowledgement, at the latest */
 #define POLL_FAILED   USEC_SEC
-#define POLL_STALLED  USEC_SEC        /* between polls while nothing arrives */
-#define POLL_AWAY     (10 * USEC_SEC) /* and while no broker is there */
+#define POLL_STALLED  USEC_SEC /* between polls while nothing arrives */
 #define BUSY_PAUSE    (10 * USEC_MS)
 #define FULL_PAUSE    (100 * USEC_MS)
 #define PROBE_BYTES   ((size_t)64 * 1024)
@@ -159,16 +158,11 @@ static void send_poll(struct flow *flow, usec_t now, size_t rows, size_t bytes)
 	outbox_poll(flow->outbox, &poll, reader_gaps(flow->reader), topics, count, only);
 }
 
-/* While nothing arrives, nothing is gained by reading on; but now and then, for rows of topics which
- * are not in trouble. */
+/* While nothing arrives, nothing is gained by reading on; but now and then, for rows of topics
+ * which are not in trouble. */
 static bool held_up(const struct flow *flow, usec_t now)
 {
-	usec_t pause = 0;
-	if (window_in_flight(flow->window) > 0 && publisher_unreachable(flow->publisher))
-		pause = POLL_AWAY;
-	else if (publisher_stalled(flow->publisher, now))
-		pause = POLL_STALLED;
-	return now - flow->polled_at < pause;
+	return publisher_stalled(flow->publisher, now) && now - flow->polled_at < POLL_STALLED;
 }
 
 /* Reads on if it is time and there is room, also for what was fetched and is not sent yet. */
@@ -186,7 +180,8 @@ static void read_on(struct flow *flow, size_t pending_rows, size_t pending_bytes
 		loop_timer_set(flow->poll_timer, wait);
 		return;
 	}
-	size_t rows = left(window_room(flow->window, now, &bytes), pending_rows);
+	bool away = publisher_unreachable(flow->publisher);
+	size_t rows = left(window_room(flow->window, away ? 0 : now, &bytes), pending_rows);
 	bytes = left(bytes, pending_bytes);
 	if (enough(flow, rows, bytes))
 		send_poll(flow, now, rows, bytes);
@@ -451,7 +446,7 @@ static void on_expire_timer(void *arg)
 static void on_expired(void *arg, size_t count)
 {
 	struct flow *flow = arg;
-	if (count == EXPIRE_ROWS && flow->state == FLOW_RUNNING)
+	if (count == EXPIRE_ROWS && own(flow))
 		loop_timer_set(flow->expire_timer, EXPIRE_MORE);
 }
 

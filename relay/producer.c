@@ -16,9 +16,10 @@
 #define POLL_EVERY   (100 * USEC_MS) /* the wake-up is only written for an empty queue */
 #define RENEW_FIRST  (100 * USEC_MS) /* between two new producers; doubled until one delivers */
 #define RENEW_LAST   (500 * USEC_MS)
-#define SAY_EVERY    USEC_MIN       /* that brokers cannot be reached */
-#define POLL_ROUNDS  16             /* before the loop has its turn again */
-#define BROKEN_GRACE (50 * USEC_MS) /* for the reports that say which rows broke it */
+#define SAY_EVERY    USEC_MIN        /* that brokers cannot be reached */
+#define POLL_ROUNDS  16              /* before the loop has its turn again */
+#define FAILS_EVERY  (45 * USEC_SEC) /* while no broker is there librdkafka says so more often */
+#define BROKEN_GRACE (50 * USEC_MS)  /* for the reports that say which rows broke it */
 
 enum producer_state {
 	STATE_READY,   /* takes rows */
@@ -52,7 +53,8 @@ struct producer {
 	usec_t made_at;
 	usec_t renew_wait;
 	int64_t size_limit;
-	bool unreachable; /* no broker at all, since the last report */
+	bool unreachable;  /* no broker at all, since the last delivery */
+	usec_t failed;     /* the last error of a connection */
 	struct err reason; /* of a fatal error */
 	struct log_limit connection_said;
 	struct log_limit trouble_said;
@@ -259,6 +261,7 @@ static void on_error(rd_kafka_t *client, int code, const char *text, void *arg)
 	char reason[400];
 	if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
 		producer->unreachable = true;
+	producer->failed = usec_boot();
 	if (code != RD_KAFKA_RESP_ERR__FATAL) {
 		say_trouble(producer, code, text);
 		return;
@@ -549,7 +552,7 @@ bool producer_ready(const struct producer *producer)
 
 bool producer_unreachable(const struct producer *producer)
 {
-	return producer->unreachable;
+	return producer->unreachable && usec_boot() - producer->failed < FAILS_EVERY;
 }
 
 bool producer_connected(const struct producer *producer)

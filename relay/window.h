@@ -65,7 +65,8 @@ void window_free(struct window *window);
  * share its part of the window. */
 uint32_t window_lane(uint32_t topic_hash, int32_t partition);
 
-/* How many rows and bytes may be fetched whatever partition they turn out to go to. */
+/* How many rows and bytes may be fetched whatever partition they turn out to go to. now 0: none is
+ * taken to stand still. */
 size_t window_room(const struct window *window, usec_t now, size_t *bytes_r);
 /* Is there room for another row in this lane? Always, while it moves. */
 bool window_fits(const struct window *window, uint32_t lane, usec_t now);

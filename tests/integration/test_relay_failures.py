@@ -55,9 +55,8 @@ def token(outbox: Outbox) -> int:
 
 
 def reads_past(outbox: Outbox, last: int) -> bool:
-    """Was the last of the rows fetched? By the position of the newest poll."""
-    polls = outbox.statements(POLL)
-    return bool(polls) and f"$1 = '{last}'" in polls[-1]
+    """Was the last of the rows fetched? By the position of a later poll."""
+    return any(f"$1 = '{last}'" in poll for poll in outbox.statements(POLL))
 
 
 # --- the broker -----------------------------------------------------------------------------------
