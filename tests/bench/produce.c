@@ -26,7 +26,8 @@ struct bench {
 	struct loop *loop;
 	struct producer *producer;
 	struct encoder *encoder;
-	struct row_bytes topic_name;
+	struct topics *topics;
+	struct topic *topic;
 	struct window_row *rows;
 	struct window_row *free;
 	struct buf made; /* all orders, so that making them takes no time while it counts */
@@ -82,7 +83,7 @@ static void make_row(const struct bench *bench, int64_t n, unsigned char *event_
 	*row_r = (struct row){
 		.id = n,
 		.event_id = event_id,
-		.topic = bench->topic_name,
+		.topic = { .data = bench->topic->name, .length = bench->topic->length },
 		.type = { .data = ORDER_TYPE, .length = sizeof(ORDER_TYPE) - 1 },
 		.ordering_key = part(bench, order->key, order->headers),
 		.partition = -1,
@@ -100,7 +101,7 @@ static bool send_one(struct bench *bench)
 	struct row row;
 	struct err err;
 	struct window_row *entry = bench->free;
-	struct producer_topic *topic = producer_topic(bench->producer, bench->topic_name, &err);
+	struct producer_topic *topic = producer_topic(bench->producer, bench->topic, &err);
 	if (!topic)
 		fail(err.text);
 	make_row(bench, bench->next, event_id, &row);
@@ -115,6 +116,8 @@ static bool send_one(struct bench *bench)
 		return true;
 	case PRODUCER_BUSY:
 		return false;
+	case PRODUCER_NO_TOPIC:
+	case PRODUCER_NO_PARTITION:
 	case PRODUCER_REFUSED:
 		break;
 	}
@@ -173,8 +176,10 @@ static void add_rows(struct bench *bench, size_t count)
 	}
 }
 
-static void run(struct bench *bench, const struct conf *conf, struct log *log)
+static void run(struct bench *bench, const struct conf *conf, struct log *log, const char *topic)
 {
+	const struct row_bytes name = { .data = topic, .length = strlen(topic) };
+	const struct topics_events no_events = { 0 };
 	const struct producer_events events = {
 		.report = on_report,
 		.progress = on_progress,
@@ -185,6 +190,8 @@ static void run(struct bench *bench, const struct conf *conf, struct log *log)
 	struct err err;
 	bench->loop = loop_new();
 	bench->encoder = encoder_new(&conf->relay);
+	bench->topics = topics_new(&no_events);
+	bench->topic = topics_make(bench->topics, name, 0);
 	add_rows(bench, (size_t)conf->relay.window_rows);
 	make_orders(bench);
 	if (!producer_new(bench->loop, log, conf, &events, &err, &bench->producer))
@@ -195,6 +202,7 @@ static void run(struct bench *bench, const struct conf *conf, struct log *log)
 	(void)printf("%" PRId64 " %.6f\n", bench->last - bench->first,
 		     (double)took / (double)USEC_SEC);
 	producer_free(bench->producer);
+	topics_free(bench->topics);
 	encoder_free(bench->encoder);
 	loop_free(bench->loop);
 	free(bench->rows);
@@ -211,7 +219,6 @@ int main(int argc, char **argv)
 		(void)fputs("usage: produce CONFIG TOPIC FIRST COUNT\n", stderr);
 		return 2;
 	}
-	bench.topic_name = (struct row_bytes){ .data = argv[2], .length = strlen(argv[2]) };
 	bench.first = strtoll(argv[3], NULL, 10);
 	bench.last = bench.first + strtoll(argv[4], NULL, 10);
 	bench.next = bench.first - 1;
@@ -219,7 +226,7 @@ int main(int argc, char **argv)
 	if (!conf_load(argv[1], CONF_RELAY, &faults, &conf))
 		fail(buf_text(&faults));
 	struct log *log = log_new("produce", LOG_ERROR, LOG_LOGFMT);
-	run(&bench, conf, log);
+	run(&bench, conf, log, argv[2]);
 	log_free(log);
 	conf_free(conf);
 	return 0;
