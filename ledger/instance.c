@@ -129,7 +129,7 @@ static void on_renewed(void *arg, const PGresult *result, const struct pg_error 
 	if (error)
 		return refused(instance, error);
 	if (pg_rows(result) != 1)
-		return lose(instance, "it had run out in the database");
+		return lose(instance, "it had run out in the database, or that is a copy");
 	if (too_late(instance))
 		return lose(instance, "the renewal came too late");
 	crash_point("instance_renew.answered");

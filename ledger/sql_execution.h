@@ -14,16 +14,26 @@
 /* --- instance -----------------------------------------------------------------------------------
  */
 
-/* $1 name, $2 version, $3 lease */
+/* A copy that came into the original's place, with every connection at once, gives no lease:
+ * nothing is claimed on it before somebody has looked whose it is. */
+#define ADOPTED                                                                                    \
+	"EXISTS (SELECT FROM counterfoil.installation i, pg_control_system() c"                    \
+	"   WHERE i.system_identifier = c.system_identifier::text)"
+
+/* $1 name, $2 version, $3 lease. No row: the database is a copy. */
 static const char SQL_INSTANCE_NEW[] =
 	"INSERT INTO counterfoil.instance (program, name, version, until)"
-	" SELECT 'ledger', $1, $2, clock_timestamp() + $3 WHERE " SYNC_COMMIT " RETURNING id";
+	" SELECT 'ledger', $1, $2, clock_timestamp() + $3 WHERE " ADOPTED " AND " SYNC_COMMIT
+	" RETURNING id";
 
-/* $1 id, $2 lease. No row: it had run out, and the keys may have been taken over already. */
+/* $1 id, $2 lease. No row: it had run out, and the keys may have been taken over already; or the
+ * database is a copy. */
 static const char SQL_INSTANCE_RENEW[] =
 	"UPDATE counterfoil.instance SET seen_at = clock_timestamp(), until = clock_timestamp() + "
 	"$2"
-	" WHERE id = $1 AND until > clock_timestamp() AND " SYNC_COMMIT " RETURNING id";
+	" WHERE id = $1 AND until > clock_timestamp() AND " ADOPTED " AND " SYNC_COMMIT
+	" RETURNING id";
+#undef ADOPTED
 
 static const char SQL_INSTANCE_RELEASE[] =
 	"UPDATE counterfoil.instance SET until = least(until, clock_timestamp())"

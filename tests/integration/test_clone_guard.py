@@ -182,6 +182,22 @@ def test_running_programs_refuse_what_becomes_another_database(world: World):
     assert world.provider.charges_by_key() == {"order:1:charge": 1}
 
 
+def test_a_copy_in_the_place_of_the_original(world: World):
+    """No connection need tell: a ledger has no lease on a copy, and so claims nothing; once adopted,
+    it takes one by itself."""
+    (ledger,) = world.start(relays=0).ledgers
+    world.query("UPDATE counterfoil.installation SET system_identifier = '1'")
+    ledger.wait_for("lease lost")
+    with closing(Keys(world.postgres, world.database)) as keys:
+        keys.add("order:7:charge", "pending", due="1 min")
+    waiting.holds(lambda: world.states() == {"pending": 1} and not ledger.said("lease taken")[1:], 2,
+                  "nothing is claimed")
+    assert adopt(world, "--yes", "--reason", "restored").returncode == 0
+    waiting.until(lambda: ledger.said("lease taken")[1:] and world.state("order:7:charge") !=
+                  "pending", 20, "the ledger to go on")
+    ledger.stop()
+
+
 # --- environments ---------------------------------------------------------------------------------
 
 def with_environment(world: World, name: str) -> None:
