@@ -9,8 +9,9 @@
 
 struct crash {
 	bool read;
-	char name[64];      /* "": none */
-	unsigned long left; /* passings until it happens */
+	char name[64];       /* "": none */
+	unsigned long left;  /* passings until it happens */
+	const char *content; /* of what passes; NULL: any */
 };
 
 static void read_wish(struct crash *crash)
@@ -21,20 +22,31 @@ static void read_wish(struct crash *crash)
 	if (!wish)
 		return;
 	(void)snprintf(crash->name, sizeof(crash->name), "%s", wish);
-	char *colon = strchr(crash->name, ':');
-	if (!colon)
+	char *mark = strpbrk(crash->name, ":=");
+	if (!mark)
 		return;
-	*colon = '\0';
-	crash->left = strtoul(colon + 1, NULL, 10);
+	if (*mark == '=')
+		crash->content = mark + 1;
+	else
+		crash->left = strtoul(mark + 1, NULL, 10);
+	*mark = '\0';
+}
+
+static bool is_meant(const struct crash *crash, const char *name, const void *data, size_t size)
+{
+	if (strcmp(name, crash->name) != 0)
+		return false;
+	return !crash->content ||
+	       (data && memmem(data, size, crash->content, strlen(crash->content)));
 }
 
 /* Called by the thread of the loop only. The wish is read once, at the first point. */
-void crash_passed(const char *name)
+void crash_passed(const char *name, const void *data, size_t size)
 {
 	static struct crash crash;
 	if (!crash.read)
 		read_wish(&crash);
-	if (strcmp(name, crash.name) != 0 || --crash.left > 0)
+	if (!is_meant(&crash, name, data, size) || --crash.left > 0)
 		return;
 	(void)fprintf(stderr, "crash point %s\n", name);
 	(void)raise(SIGKILL);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graveyard.h"
+#include "inquest.h"
 #include "mem.h"
 #include "outbox.h"
 #include "publisher.h"
@@ -47,6 +48,7 @@ struct flow {
 	struct reader *reader;
 	struct window *window;
 	struct graveyard *graveyard;
+	struct inquest *inquest;
 	struct report *report; /* also a standby's */
 	struct topic *probe;   /* of the second cursor's job */
 	usec_t giving_up; /* since when nothing is read, to drop what stalls; 0: it is not so */
@@ -97,11 +99,16 @@ static size_t left(size_t room, size_t used)
 	return used < room ? room - used : 0;
 }
 
-static bool may_read(const struct flow *flow)
+static bool may_poll(const struct flow *flow)
 {
 	return flow->state == FLOW_RUNNING && flow->giving_up == 0 &&
 	       !outbox_polling(flow->outbox) && outbox_ready(flow->outbox) &&
 	       publisher_ready(flow->publisher);
+}
+
+static bool may_read(const struct flow *flow)
+{
+	return may_poll(flow) && inquest_flow(flow->inquest);
 }
 
 /* The second cursor's next job. A sweep that is due comes first: the reader begins it by itself. */
@@ -189,6 +196,12 @@ static void read_on(struct flow *flow, size_t pending_rows, size_t pending_bytes
 
 /* --- whatever has changed: what is there to do now? --- */
 
+static void read_all_again(struct flow *flow)
+{
+	reader_rewind(flow->reader, READER_ALL);
+	inquest_rewind(flow->inquest);
+}
+
 /* What stalls fills the window: once nothing else is in flight, or soon, it is dropped. */
 static void give_up_stalled(struct flow *flow, usec_t now)
 {
@@ -197,7 +210,7 @@ static void give_up_stalled(struct flow *flow, usec_t now)
 		return;
 	flow->giving_up = 0;
 	publisher_give_up(flow->publisher, now);
-	reader_rewind(flow->reader, READER_ALL);
+	read_all_again(flow);
 }
 
 static void delete_acked(struct flow *flow)
@@ -221,6 +234,8 @@ static void pump(struct flow *flow)
 	give_up_stalled(flow, usec_boot());
 	delete_acked(flow);
 	graveyard_bury(flow->graveyard, flow->token);
+	if (flow->state != FLOW_DRAINING && outbox_ready(flow->outbox))
+		inquest_step(flow->inquest, may_poll(flow));
 	read_on(flow, 0, 0);
 	if (flow->state == FLOW_DRAINING && at_rest(flow)) {
 		set_state(flow, FLOW_IDLE);
@@ -383,17 +398,25 @@ static void take_second(struct flow *flow, const struct reader_poll *poll, const
 static void reload(struct flow *flow)
 {
 	set_state(flow, FLOW_LOADING);
+	inquest_rewind(flow->inquest);
 	graveyard_load(flow->graveyard);
+}
+
+/* Rows were put back since the keys were read that have a dead row. */
+static bool outdated(struct flow *flow, const PGresult *result)
+{
+	if (row_generation(result) == graveyard_generation(flow->graveyard))
+		return false;
+	log_info(flow->log, "rows were put back: the outbox is read afresh");
+	reload(flow);
+	return true;
 }
 
 static void take_rows(struct flow *flow, const struct reader_poll *poll, const PGresult *result)
 {
 	size_t count = order_rows(flow, result);
-	if (row_generation(result) != graveyard_generation(flow->graveyard)) {
-		log_info(flow->log, "rows were put back: the outbox is read afresh");
-		reload(flow);
+	if (outdated(flow, result))
 		return;
-	}
 	if (count > 0)
 		flow->batch = count;
 	if (poll->cursor == READER_HEAD)
@@ -405,11 +428,16 @@ static void take_rows(struct flow *flow, const struct reader_poll *poll, const P
 static void on_polled(void *arg, const struct reader_poll *poll, const PGresult *result)
 {
 	struct flow *flow = arg;
+	bool suspects = inquest_polled(flow->inquest);
 	if (!own(flow))
 		return;
-	if (!result)
+	bool counts = result && flow->state == FLOW_RUNNING;
+	if (suspects)
+		inquest_rows(flow->inquest, poll,
+			     counts && !outdated(flow, result) ? result : NULL);
+	else if (!result)
 		reader_pause(flow->reader, usec_boot() + POLL_FAILED);
-	else if (flow->state == FLOW_RUNNING && reader_accepts(flow->reader, poll))
+	else if (counts && reader_accepts(flow->reader, poll))
 		take_rows(flow, poll, result);
 	pump(flow);
 }
@@ -484,7 +512,7 @@ static void on_loaded(void *arg)
 static void on_lost(void *arg)
 {
 	struct flow *flow = arg;
-	reader_rewind(flow->reader, READER_ALL);
+	read_all_again(flow);
 }
 
 static void on_foreign_id(void *arg, int64_t id)
@@ -511,10 +539,11 @@ static void on_down(void *arg, const char *reason, bool was_ready)
 
 /* --- from outside --- */
 
-void flow_start(struct flow *flow, int64_t token)
+void flow_start(struct flow *flow, int64_t token, bool unclean)
 {
 	flow->token = token;
 	reload(flow);
+	inquest_begin(flow->inquest, token, unclean);
 	loop_timer_set(flow->expire_timer, 0);
 	loop_timer_set(flow->look_timer, LOOK_EVERY);
 }
@@ -538,6 +567,7 @@ struct flow_left flow_retire(struct flow *flow)
 	loop_timer_cancel(flow->look_timer);
 	/* a poll on its way is void; the next owner may delete what we meant to */
 	graveyard_stop(flow->graveyard);
+	inquest_stop(flow->inquest);
 	publisher_restart(flow->publisher);
 	reader_restart(flow->reader);
 	window_doubt(flow->window);
@@ -555,8 +585,10 @@ void flow_forget(struct flow *flow)
 	graveyard_stop(flow->graveyard);
 	publisher_forget(flow->publisher);
 	reader_restart(flow->reader);
-	if (flow->state == FLOW_RUNNING || flow->state == FLOW_LOADING)
+	if (flow->state == FLOW_RUNNING || flow->state == FLOW_LOADING) {
 		reload(flow);
+		inquest_begin(flow->inquest, flow->token, false);
+	}
 	log_write(flow->log, in_flight + acked > 0 ? LOG_WARN : LOG_INFO,
 		  "another run of the server, ids may mean other rows: the outbox is read afresh",
 		  LOG_FIELDS(LOG_INT("possible_duplicates", in_flight + acked)));
@@ -574,6 +606,11 @@ void flow_say_totals(const struct flow *flow)
 const char *flow_lease(const struct flow *flow)
 {
 	return flow->source->lease;
+}
+
+bool flow_suspects(const struct flow *flow)
+{
+	return inquest_suspects(flow->inquest);
 }
 
 bool flow_database(const struct flow *flow)
@@ -682,6 +719,29 @@ static void make_graveyard(struct flow *flow, struct loop *loop, const char *own
 					publisher_keys(flow->publisher), owner, &events);
 }
 
+static void on_doubt(void *arg)
+{
+	struct flow *flow = arg;
+	flow->events.doubt(flow->events.arg);
+}
+
+static void make_inquest(struct flow *flow, struct loop *loop)
+{
+	const struct inquest_settings settings = {
+		.conf = flow->conf,
+		.log = flow->log,
+		.outbox = flow->outbox,
+		.publisher = flow->publisher,
+		.window = flow->window,
+	};
+	const struct inquest_events events = {
+		.again = on_pump,
+		.doubt = on_doubt,
+		.arg = flow,
+	};
+	flow->inquest = inquest_new(loop, &settings, &events);
+}
+
 static void make_report(struct flow *flow, struct loop *loop, const struct conf *conf,
 			const char *owner)
 {
@@ -719,6 +779,7 @@ bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
 	}
 	make_outbox(flow, loop, pg, conf);
 	make_graveyard(flow, loop, owner);
+	make_inquest(flow, loop);
 	make_report(flow, loop, conf, owner);
 	*flow_r = flow;
 	return true;
@@ -734,6 +795,7 @@ void flow_free(struct flow *flow)
 	outbox_free(flow->outbox);
 	report_free(flow->report);
 	graveyard_free(flow->graveyard);
+	inquest_free(flow->inquest);
 	publisher_free(flow->publisher);
 	reader_free(flow->reader);
 	window_free(flow->window);

@@ -39,8 +39,9 @@ MUST_USE bool flow_new(struct loop *loop, struct log *log, const struct conf *co
 		       const struct flow_events *events, struct err *err, struct flow **flow_r);
 void flow_free(struct flow *flow);
 
-void flow_start(struct flow *flow, int64_t token); /* the outbox is ours, under this token */
-void flow_drain(struct flow *flow);                /* nothing more is read */
+/* The outbox is ours, under this token; unclean: the owner before did not stop cleanly. */
+void flow_start(struct flow *flow, int64_t token, bool unclean);
+void flow_drain(struct flow *flow); /* nothing more is read */
 
 struct flow_left {
 	size_t in_flight;   /* sent, their fate unknown: they will be sent again */
@@ -55,6 +56,7 @@ void flow_say_totals(const struct flow *flow); /* into the log */
 
 const char *flow_lease(const struct flow *flow); /* its name */
 
+bool flow_suspects(const struct flow *flow); /* rows are held back, see suspects.h */
 bool flow_database(const struct flow *flow);             /* connected */
 bool flow_schema(const struct flow *flow);               /* its schema fits, and it is ours */
 const char *flow_misfit(const struct flow *flow);        /* why not, last; "": not known */

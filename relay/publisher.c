@@ -343,6 +343,7 @@ static enum fate send_row(struct publisher *publisher, const struct row *row,
 	struct topic *topic = claim->topic;
 	if (!sender_of(publisher, topic, &err))
 		return topic_failed(publisher, row, topic, err.text, now);
+	crash_point_of("row.encode", row->payload.data, row->payload.length);
 	encode_row(publisher->encoder, row, &message);
 	if (message.fault)
 		return condemn_row(publisher, row, claim, message.fault,
@@ -395,21 +396,28 @@ static enum fate condemn_too_large(struct publisher *publisher, const struct row
 			   "requeue it; or discard it");
 }
 
+/* Without a topic err says why. */
+static struct window_claim claim_of(struct publisher *publisher, const struct row *row,
+				    struct err *err)
+{
+	static const uint8_t no_event_id[WINDOW_UUID];
+	return (struct window_claim){
+		.id = row->id,
+		.event_id = row->event_id ? row->event_id : no_event_id,
+		.order = order_of(row),
+		.topic = topic_of(publisher, row->topic, err),
+	};
+}
+
 static enum fate publish(struct publisher *publisher, const struct publisher_page *page,
 			 const struct row *row, usec_t now)
 {
-	static const uint8_t no_event_id[WINDOW_UUID];
 	const struct window_row *known = window_find(publisher->window, row->id);
 	enum fate fate;
 	struct err err;
 	if (known)
 		return known_row(publisher, known, row);
-	struct window_claim claim = {
-		.id = row->id,
-		.event_id = row->event_id ? row->event_id : no_event_id,
-		.order = order_of(row),
-		.topic = topic_of(publisher, row->topic, &err),
-	};
+	struct window_claim claim = claim_of(publisher, row, &err);
 	if (!claim.topic)
 		return condemn_row(publisher, row, &claim, err.text,
 				   "correct the row's topic or relay.topics, then requeue it");
@@ -446,6 +454,18 @@ enum publisher_result publisher_rows(struct publisher *publisher, const struct p
 		}
 	}
 	return PUBLISHER_ALL;
+}
+
+bool publisher_condemn(struct publisher *publisher, const PGresult *result, int number,
+		       const char *reason, const char *remedy)
+{
+	struct row row;
+	struct err err;
+	row_read(result, number, &row);
+	if (window_find(publisher->window, row.id))
+		return true;
+	const struct window_claim claim = claim_of(publisher, &row, &err);
+	return condemn_row(publisher, &row, &claim, reason, remedy) == FATE_DONE;
 }
 
 /* --- reports --- */

@@ -81,6 +81,10 @@ struct keys *publisher_keys(const struct publisher *publisher);
 enum publisher_result publisher_rows(struct publisher *publisher, const struct publisher_page *page,
 				     int64_t *stopped_r);
 
+/* A row of an answer is given up for what the caller knows of it. False: not now. */
+bool publisher_condemn(struct publisher *publisher, const PGresult *result, int number,
+		       const char *reason, const char *remedy);
+
 /* Nothing arrives any more: rows are in flight and none was reported for a while. */
 bool publisher_stalled(const struct publisher *publisher, usec_t now);
 /* From time to time: which topics are in trouble? True: what stalls takes so much of the window

@@ -193,7 +193,7 @@ static void on_taken(void *arg, const char *before)
 	if (*before)
 		note_unclean(relay, before);
 	say_ready(relay);
-	flow_start(relay->flow, lease_token(relay->lease));
+	flow_start(relay->flow, lease_token(relay->lease), *before != '\0');
 }
 
 static void on_standby(void *arg, const char *owner)
@@ -303,6 +303,8 @@ static const char *on_role(void *arg)
 {
 	const struct relay *relay = arg;
 	bool leaving = relay->state == RELAY_DRAINING || relay->state == RELAY_RELEASING;
+	if (relay->state == RELAY_OWNER && flow_suspects(relay->flow))
+		return "suspects";
 	return leaving ? "draining" : role_of(relay);
 }
 

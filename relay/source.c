@@ -10,7 +10,7 @@
 #include "source_sql.h"
 
 #define OWN_LEASE   "relay"
-#define TEXTS_COUNT 9
+#define TEXTS_COUNT 10
 
 struct source_texts {
 	struct buf name;
@@ -119,6 +119,7 @@ void source_fill(struct source *source, const struct source_blank *blanks)
 	source->remove = make(source, marks ? source_mark : source_delete, blanks);
 	source->bury = make(source, marks ? source_bury_marked : source_bury, blanks);
 	source->measure = make(source, source_measure, blanks);
+	source->waiting = make(source, source_waiting, blanks);
 	source->topics = make(source, source_topics, blanks);
 	if (source->own)
 		return;

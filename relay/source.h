@@ -27,6 +27,7 @@ struct source {
 	const char *remove;
 	const char *bury;
 	const char *measure;
+	const char *waiting;
 	const char *topics;
 	const char *blocked;
 	const char *add;  /* into counterfoil.outbox_source; of a mapped table */

@@ -137,6 +137,14 @@ static const char source_measure[] =
 	" FROM (VALUES (1)) one LEFT JOIN (SELECT {id}::int8 AS id, {created_at} AS created_at"
 	"  FROM {table} o WHERE true{scope} ORDER BY {id} LIMIT 1) f ON true";
 
+/* $1 and $2 ids, both included, $3 rows, counted up to so many. Of the rows that wait in that range:
+ * the lowest id, that of the last one that was counted, the highest, the count. */
+static const char source_waiting[] =
+	"SELECT min(w.id), max(w.id), (SELECT {id}::int8 FROM {table} o"
+	"  WHERE {id} >= $1 AND {id} <= $2{scope} ORDER BY {id} DESC LIMIT 1), count(*)"
+	" FROM (SELECT {id}::int8 AS id FROM {table} o"
+	"  WHERE {id} >= $1 AND {id} <= $2{scope} ORDER BY {id} LIMIT $3) w";
+
 /* $1 rows that are looked at. A row for each topic: how many of them wait, the age of the oldest in
  * microseconds or NULL. */
 static const char source_topics[] =

@@ -301,6 +301,16 @@ size_t window_forget_acked(struct window *window)
 	return forgotten;
 }
 
+size_t window_within(const struct window *window, int64_t first, int64_t last)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < window->used; i++) {
+		const struct window_row *row = &window->pool[i];
+		count += row->state != WINDOW_FREE && row->id >= first && row->id <= last;
+	}
+	return count;
+}
+
 size_t window_in_flight(const struct window *window)
 {
 	return window->in_flight;

@@ -101,6 +101,9 @@ void window_doubt(struct window *window);
 /* Acknowledged rows that are waiting for their deletion: forgotten, for the ids mean other rows. */
 size_t window_forget_acked(struct window *window);
 
+/* Rows with such ids that are anywhere between their fetch and their end. */
+size_t window_within(const struct window *window, int64_t first, int64_t last);
+
 size_t window_in_flight(const struct window *window);
 size_t window_acked(const struct window *window);     /* acknowledged, no DELETE sent */
 size_t window_undeleted(const struct window *window); /* acknowledged, not known to be deleted */
