@@ -269,12 +269,12 @@ static const char *what_is_missing(const struct call *call)
 	return NULL;
 }
 
-static enum exit_code run(const char *config_path, int argc, char **argv,
-			  struct order_of_rows *order)
+static enum exit_code run(const char *config_path, int argc, char **argv, const char *sql)
 {
 	struct call call = {
 		.name = argv[0], .usage = usage, .config_path = config_path, .patient = true
 	};
+	struct order_of_rows order = { .call = &call, .action = argv[0], .sql = sql };
 	enum exit_code code = EXIT_ERROR;
 	if (!call_read(&call, CALL_WORDS | CALL_SOURCE | CALL_TOPIC | CALL_ORDER | CALL_BULK, argc,
 		       argv, &code))
@@ -282,25 +282,21 @@ static enum exit_code run(const char *config_path, int argc, char **argv,
 	const char *missing = what_is_missing(&call);
 	if (missing)
 		return call_wrong(&call, "outbox %s: %s", call.name, missing);
-	order->call = &call;
-	order->action = argv[0];
-	pg_array_init(&order->ids, PG_INT8);
-	if (read_ids(order, &code) && call_open(&call, &code))
-		code = carry_out(order);
-	pg_array_done(&order->ids);
-	free(order->named);
+	pg_array_init(&order.ids, PG_INT8);
+	if (read_ids(&order, &code) && call_open(&call, &code))
+		code = carry_out(&order);
+	pg_array_done(&order.ids);
+	free(order.named);
 	call_close(&call);
 	return code;
 }
 
 enum exit_code outbox_requeue_run(const char *config_path, int argc, char **argv)
 {
-	struct order_of_rows order = { .sql = SQL_REQUEUE };
-	return run(config_path, argc, argv, &order);
+	return run(config_path, argc, argv, SQL_REQUEUE);
 }
 
 enum exit_code outbox_discard_run(const char *config_path, int argc, char **argv)
 {
-	struct order_of_rows order = { .sql = SQL_DISCARD };
-	return run(config_path, argc, argv, &order);
+	return run(config_path, argc, argv, SQL_DISCARD);
 }

@@ -323,8 +323,8 @@ static const char SQL_REPLAY[] =
 	X(OUTBOX_DEAD, ROWS_LEFT_OUT("false"))                                                     \
 	X(OUTBOX_PARKED, ROWS_LEFT_OUT("true"))                                                    \
 	X(RELAY_OWNER,                                                                             \
-	  "(SELECT owner FROM counterfoil.lease WHERE until > now() AND until <= now() + length"   \
-	  " ORDER BY until DESC LIMIT 1)")                                                         \
+	  "(SELECT owner FROM counterfoil.lease WHERE name = 'relay' AND until > now()"            \
+	  " AND until <= now() + length)")                                                         \
 	X(LEDGER_COUNT, "(SELECT count(*) FROM counterfoil.instance WHERE program = 'ledger' AND " \
 			"until > now())")                                                          \
 	X(LEDGER_NAMES,                                                                            \

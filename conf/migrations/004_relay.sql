@@ -303,13 +303,14 @@ DECLARE
   names text;
   at_id bigint;
   event uuid;
+  none constant uuid := '00000000-0000-0000-0000-000000000000';  -- of a row that had no event id
   same boolean;
 BEGIN
   IF s.mark_column IS NOT NULL THEN
-    EXECUTE format('UPDATE %1$s o SET %2$I = %3$s WHERE o.%4$I = $1 AND o.%5$I::text::uuid = $2 RETURNING o.%4$I',
+    EXECUTE format('UPDATE %1$s o SET %2$I = %3$s WHERE o.%4$I = $1 AND coalesce(o.%5$I, %6$L) = $2 RETURNING o.%4$I',
       rel, s.mark_column,
       (SELECT CASE a.atttypid WHEN 'boolean'::regtype THEN 'false' ELSE 'NULL' END FROM pg_attribute a
-       WHERE a.attrelid = rel AND a.attname = s.mark_column), s.id_column, s.event_id_column)
+       WHERE a.attrelid = rel AND a.attname = s.mark_column), s.id_column, s.event_id_column, none)
     INTO at_id USING d.row_id, d.event_id;
     IF at_id IS NOT NULL THEN RETURN at_id; END IF;
   END IF;
@@ -319,11 +320,11 @@ BEGIN
     EXECUTE format('INSERT INTO %1$s AS o (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM (SELECT ($1::%1$s).*) r'
       ' ON CONFLICT DO NOTHING RETURNING o.%3$I', rel, names, s.id_column) INTO at_id USING d.row;
     IF at_id IS NOT NULL THEN RETURN at_id; END IF;
-    EXECUTE format('SELECT o.%2$I, o.%3$I::text, ROW(%4$s)::text = ROW(%5$s)::text FROM %1$s o, (SELECT ($1::%1$s).*) r'
-      ' WHERE o.%3$I = r.%3$I OR o.%2$I = r.%2$I ORDER BY o.%3$I = r.%3$I DESC LIMIT 1',
+    EXECUTE format('SELECT o.%2$I, coalesce(o.%3$I, %6$L), ROW(%4$s)::text = ROW(%5$s)::text FROM %1$s o, (SELECT ($1::%1$s).*) r'
+      ' WHERE o.%3$I = r.%3$I OR o.%2$I = r.%2$I ORDER BY o.%3$I IS NOT DISTINCT FROM r.%3$I DESC LIMIT 1',
       rel, s.id_column, s.event_id_column,
       (SELECT string_agg('o.' || quote_ident(c), ', ') FROM unnest(others) c),
-      (SELECT string_agg('r.' || quote_ident(c), ', ') FROM unnest(others) c))
+      (SELECT string_agg('r.' || quote_ident(c), ', ') FROM unnest(others) c), none)
     INTO at_id, event, same USING d.row;
     IF event = d.event_id AND same THEN RETURN NULL; END IF;
     IF event = d.event_id THEN

@@ -589,3 +589,21 @@ def test_a_mapped_table_that_does_not_take_it_back(mapped: Outbox, change: str, 
     assert mapped.dead() == [(dead, False)] and mapped.generation(MAPPED) == 1
     ((_, _, result, told, *_),) = mapped.audit()
     assert (result, told) == ("refused", detail)
+
+
+@pytest.mark.parametrize("mark", [None, "sent"])
+def test_a_mapped_row_without_an_event_id(outbox: Outbox, mark: str | None):
+    """It is dead for that, under an id of zeros, and goes back as it was: repaired, or to be mended."""
+    outbox.run("CREATE TABLE public.events (seq bigint PRIMARY KEY, id uuid, sent timestamptz)")
+    outbox.run("INSERT INTO counterfoil.outbox_source (name, relation, id_column, event_id_column,"
+               " mark_column) VALUES ('public.events', 'public.events', 'seq', 'id', %s)", mark)
+    outbox.run("INSERT INTO counterfoil.outbox_dead (source, row_id, event_id, parked, row, size, reason,"
+               " owner) SELECT 'public.events', n, '00000000-0000-0000-0000-000000000000', false,"
+               " '(' || n || ',,)', 1, 'no event id', 'relay-1' FROM generate_series(1, 2) n")
+    if mark:
+        outbox.run("INSERT INTO public.events VALUES (1, NULL, now()), (2, NULL, now())")
+    else:
+        outbox.run("INSERT INTO public.events VALUES (2)")     # put back by hand meanwhile
+    assert outbox.requeue(1, 2, source="public.events") == [(1, "done", 0), (2, "done", 0)]
+    assert outbox.rows("SELECT seq, id, sent FROM public.events ORDER BY 1") == [
+        (1, None, None), (2, None, None)]

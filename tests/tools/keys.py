@@ -94,7 +94,7 @@ class Keys:
 
     def relay(self, name: str = "relay-1") -> None:
         self.query("INSERT INTO counterfoil.lease (name, owner, token, until, length) VALUES "
-                   f"('outbox', %s, 1, {self._ago('-10 s')}, '15 s')", (f"{name}/1f3a90bc/4712",))
+                   f"('relay', %s, 1, {self._ago('-10 s')}, '15 s')", (f"{name}/1f3a90bc/4712",))
 
     def outbox(self, count: int, oldest: str = "3 s") -> None:
         self.query("INSERT INTO counterfoil.outbox (topic, type, payload, created_at) SELECT "
