@@ -171,11 +171,11 @@ static void read_indexes(struct source_check *check, const PGresult *result)
 
 /* --- the plan --- */
 
-static void ask_for_index(struct source_check *check, const char *why)
+static void ask_for_index(const struct source_check *check, const char *why, struct buf *out)
 {
-	buf_addf(&check->faults, "%s: %s; ", relation(check), why);
-	source_map_index(check->map, check->partitioned, &check->faults);
-	buf_add_char(&check->faults, '\n');
+	buf_addf(out, "%s: %s; ", relation(check), why);
+	source_map_index(check->map, check->partitioned, out);
+	buf_add_char(out, '\n');
 }
 
 /* On a table that is small, or was never analyzed, the planner may prefer another index to the one
@@ -202,10 +202,18 @@ static void read_plan(struct source_check *check, const PGresult *result)
 			filtered = true;
 	}
 	if (sorted)
-		ask_for_index(check, "no index gives the rows that wait in the order of their ids");
+		ask_for_index(check, "no index gives the rows that wait in the order of their ids",
+			      &check->faults);
 	else if (filtered && marks(check))
-		ask_for_index(check, "every fetch would walk over the rows that were published, "
-				     "for no index holds only those of relay.pending");
+		ask_for_index(check,
+			      "every fetch would walk over the rows that were published, for no "
+			      "index holds only those of relay.pending",
+			      &check->faults);
+	else if (filtered)
+		ask_for_index(check,
+			      "rows that are not of relay.pending are walked over again and again, "
+			      "for no index holds only those that are",
+			      &check->warnings);
 }
 
 /* --- from step to step --- */
@@ -214,7 +222,7 @@ static void read_plan(struct source_check *check, const PGresult *result)
 static enum check_step after_indexes(struct source_check *check)
 {
 	if (!check->indexed && source_map_ordered(check->map))
-		ask_for_index(check, "there is no index that begins with the id");
+		ask_for_index(check, "there is no index that begins with the id", &check->faults);
 	if (check->faults.length)
 		return CHECK_DONE;
 	source_map_fill(check->map, check->source);

@@ -205,6 +205,8 @@ def test_only_pending_rows(world: World):
     world.query(EVENTS)
     relay = world.relay(**events(world.topic, after_publish="delete", mark_column="",
                                  pending="done AND kind <> 'draft' -- and no other")).start()
+    assert any("rows that are not of relay.pending are walked over" in line.text
+               for line in relay.log())
     first = add_event(world, "late")
     add_event(world, "draft", kind="draft", done=True)
     add_event(world, "now", done=True)
@@ -314,6 +316,38 @@ def test_a_dead_row_of_a_mapped_table(world: World):
         ("public.events", dead, False, world.topic, "k", "1", dead, True, True),
         ("public.events", behind, True, world.topic, "k", "1", behind, True, True)]
     assert world.value("SELECT count(*) FROM public.events WHERE published_at IS NULL") == 0
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_a_dead_row_of_a_mapped_table_comes_back(world: World, marks: bool):
+    """Put back by a cast, with what was parked behind it, under their old ids: both are published, in
+    their order, and then marked or deleted like all others."""
+    world.query(EVENTS + INDEX + "published_at IS NULL")
+    settings = events(world.topic) if marks else events(
+        world.topic, after_publish="delete", mark_column="")
+    relay = world.relay(**settings)
+    relay.allow_errors("row is dead")
+    relay.start()
+    dead = add_event(world, "x" * 1_100_000, meta='{"a":  "\\"b, (c)"}')
+    behind = add_event(world, "behind")
+    waiting.until(lambda: world.value("SELECT count(*) FROM counterfoil.outbox_dead") == 2,
+                  PROMPTLY, "both rows to be moved")
+    relay.stop()
+    world.settings = {"kafka": {"properties": [("bootstrap.servers", world.broker.bootstrap),
+                                               ("message.max.bytes", "2000000")]}}
+    world.relay(**settings).start()
+    verdicts = world.query("SELECT result FROM counterfoil.outbox_requeue('public.events', %s, "
+                           "gen_random_uuid(), 'larger messages are taken now', NULL)", ([dead],))
+    assert verdicts == [("done",)]
+    first, second = sorted(published(world, 2), key=lambda message: message.offset)
+    assert len(first.value) == 1_100_000 and second.value == b"behind"
+    assert first.header("a") == '"b, (c)' and first.partition == second.partition
+    left = [(dead,), (behind,)] if marks else []
+    waiting.until(lambda: world.query(
+        "SELECT seq FROM public.events WHERE published_at IS NOT NULL ORDER BY seq") == left
+        and world.value("SELECT count(*) FROM public.events WHERE published_at IS NULL") == 0,
+        PROMPTLY, "both to be marked or deleted")
+    assert world.value("SELECT count(*) FROM counterfoil.outbox_dead") == 0
 
 
 # --- refused, in words ------------------------------------------------------------------------------
