@@ -196,12 +196,6 @@ static void read_on(struct flow *flow, size_t pending_rows, size_t pending_bytes
 
 /* --- whatever has changed: what is there to do now? --- */
 
-static void read_all_again(struct flow *flow)
-{
-	reader_rewind(flow->reader, READER_ALL);
-	inquest_rewind(flow->inquest);
-}
-
 /* What stalls fills the window: once nothing else is in flight, or soon, it is dropped. */
 static void give_up_stalled(struct flow *flow, usec_t now)
 {
@@ -210,7 +204,6 @@ static void give_up_stalled(struct flow *flow, usec_t now)
 		return;
 	flow->giving_up = 0;
 	publisher_give_up(flow->publisher, now);
-	read_all_again(flow);
 }
 
 static void delete_acked(struct flow *flow)
@@ -484,10 +477,13 @@ static void on_look_timer(void *arg)
 {
 	struct flow *flow = arg;
 	usec_t now = usec_boot();
+	size_t rows, bytes;
 	if (!own(flow))
 		return;
 	loop_timer_set(flow->look_timer, LOOK_EVERY);
-	if (publisher_look(flow->publisher, now) && flow->giving_up == 0)
+	rows = window_room(flow->window, now, &bytes);
+	if (publisher_look(flow->publisher, !enough(flow, rows, bytes), now) &&
+	    flow->giving_up == 0)
 		flow->giving_up = now;
 	pump(flow);
 }
@@ -509,10 +505,11 @@ static void on_loaded(void *arg)
 
 /* --- what the publisher and the outbox tell --- */
 
-static void on_lost(void *arg)
+static void on_lost(void *arg, int64_t lowest)
 {
 	struct flow *flow = arg;
-	read_all_again(flow);
+	reader_rewind(flow->reader, lowest);
+	inquest_rewind(flow->inquest);
 }
 
 static void on_foreign_id(void *arg, int64_t id)
@@ -715,8 +712,9 @@ static void make_graveyard(struct flow *flow, struct loop *loop, const char *own
 		.moved = on_pump,
 		.arg = flow,
 	};
-	flow->graveyard = graveyard_new(loop, flow->outbox, publisher_burial(flow->publisher),
-					publisher_keys(flow->publisher), owner, &events);
+	flow->graveyard =
+		graveyard_new(loop, flow->log, flow->outbox, publisher_burial(flow->publisher),
+			      publisher_keys(flow->publisher), owner, &events);
 }
 
 static void on_doubt(void *arg)

@@ -56,7 +56,7 @@ void flow_say_totals(const struct flow *flow); /* into the log */
 
 const char *flow_lease(const struct flow *flow); /* its name */
 
-bool flow_suspects(const struct flow *flow); /* rows are held back, see suspects.h */
+bool flow_suspects(const struct flow *flow);             /* rows are held back, see suspects.h */
 bool flow_database(const struct flow *flow);             /* connected */
 bool flow_schema(const struct flow *flow);               /* its schema fits, and it is ours */
 const char *flow_misfit(const struct flow *flow);        /* why not, last; "": not known */

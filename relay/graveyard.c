@@ -8,10 +8,12 @@
 #include "pg.h"
 #include "sql.h"
 
-#define AGAIN     (500 * USEC_MS) /* after a statement that failed, or moved nothing */
-#define PAGE_ROWS 10000           /* of source->blocked */
+#define AGAIN      (500 * USEC_MS) /* after a statement that failed, or moved nothing */
+#define FULL_AGAIN (10 * USEC_SEC)
+#define PAGE_ROWS  10000 /* of source->blocked */
 
 struct graveyard {
+	struct log *log;
 	struct outbox *outbox;
 	struct burial *burial;
 	struct keys *keys;
@@ -22,6 +24,7 @@ struct graveyard {
 	int64_t generation;
 	bool burying;
 	bool loading;
+	struct log_limit full_said;
 	usec_t bury_at; /* earliest time of the next attempt */
 };
 
@@ -56,6 +59,20 @@ static void load_again(struct graveyard *graveyard, const char *statement,
 	loop_timer_set(graveyard->again, AGAIN);
 }
 
+/* Were some left out, their rows would overtake the dead ones: nothing is read. */
+static void too_many_keys(struct graveyard *graveyard)
+{
+	uint64_t held;
+	if (log_limit_pass(&graveyard->full_said, usec_boot(), USEC_MIN, &held))
+		log_error(graveyard->log,
+			  "too many ordering keys have a dead row: nothing is published until "
+			  "they are fewer",
+			  LOG_INT("more_than", KEYS_MAX),
+			  LOG_TEXT("remedy", "requeue or discard dead rows"),
+			  LOG_INT("held_back", held));
+	loop_timer_set(graveyard->again, FULL_AGAIN);
+}
+
 static void ask_for_keys(struct graveyard *graveyard, int64_t behind);
 
 static void on_keys(void *arg, const PGresult *result, const struct pg_error *error)
@@ -69,8 +86,11 @@ static void on_keys(void *arg, const PGresult *result, const struct pg_error *er
 	}
 	int count = pg_rows(result);
 	for (int i = 0; i < count; i++)
-		(void)keys_add(graveyard->keys, (uint64_t)pg_get_int8(result, i, 0));
-	if (count == PAGE_ROWS && keys_count(graveyard->keys) < KEYS_MAX) {
+		if (!keys_add(graveyard->keys, (uint64_t)pg_get_int8(result, i, 0))) {
+			too_many_keys(graveyard);
+			return;
+		}
+	if (count == PAGE_ROWS) {
 		ask_for_keys(graveyard, pg_get_int8(result, count - 1, 0));
 		return;
 	}
@@ -264,11 +284,12 @@ void graveyard_stop(struct graveyard *graveyard)
 	loop_timer_cancel(graveyard->again);
 }
 
-struct graveyard *graveyard_new(struct loop *loop, struct outbox *outbox, struct burial *burial,
-				struct keys *keys, const char *owner,
+struct graveyard *graveyard_new(struct loop *loop, struct log *log, struct outbox *outbox,
+				struct burial *burial, struct keys *keys, const char *owner,
 				const struct graveyard_events *events)
 {
 	struct graveyard *graveyard = mem_zero(sizeof(*graveyard));
+	graveyard->log = log;
 	graveyard->outbox = outbox;
 	graveyard->burial = burial;
 	graveyard->keys = keys;

@@ -21,8 +21,8 @@ struct graveyard_events {
 struct graveyard;
 
 /* owner: of the rows that are moved; borrowed like all others. */
-struct graveyard *graveyard_new(struct loop *loop, struct outbox *outbox, struct burial *burial,
-				struct keys *keys, const char *owner,
+struct graveyard *graveyard_new(struct loop *loop, struct log *log, struct outbox *outbox,
+				struct burial *burial, struct keys *keys, const char *owner,
 				const struct graveyard_events *events);
 void graveyard_free(struct graveyard *graveyard);
 

@@ -37,6 +37,7 @@ struct publisher {
 	struct producer *producer;
 	usec_t reported;           /* the last delivery, or when there was something to deliver */
 	usec_t youngest_delivered; /* of all delivered rows the latest fetch */
+	int64_t lowest_dropped;    /* id of what was forgotten last */
 	struct publisher_totals totals;
 	struct lately lately;
 	struct log_limit dead_said;
@@ -573,7 +574,7 @@ static void on_broken(void *arg, const char *reason)
 		log_warn(publisher->log, "the producer failed: a new one takes its place",
 			 LOG_TEXT("reason", reason), LOG_INT("in_flight", in_flight),
 			 LOG_INT("held_back", held));
-	publisher->events.lost(publisher->events.arg);
+	publisher->events.lost(publisher->events.arg, publisher->lowest_dropped);
 }
 
 static void on_ready(void *arg)
@@ -614,11 +615,19 @@ static void look_at(void *arg, struct window_row *row)
 	topic_look(row->topic, row->fetched);
 }
 
-bool publisher_look(struct publisher *publisher, usec_t now)
+/* Younger rows cannot show that brokers go on while those that stall have all the room. */
+static bool nothing_else_fits(const struct publisher *publisher, bool full, usec_t now)
 {
+	return full && !producer_unreachable(publisher->producer) &&
+	       now - publisher->reported >= TOPIC_AGE_MAX;
+}
+
+bool publisher_look(struct publisher *publisher, bool full, usec_t now)
+{
+	bool alone = nothing_else_fits(publisher, full, now);
 	topics_look_begin(publisher->topics);
 	window_each(publisher->window, look_at, publisher);
-	topics_look_end(publisher->topics, publisher->youngest_delivered, now);
+	topics_look_end(publisher->topics, alone ? now : publisher->youngest_delivered, now);
 	return topics_stalled(publisher->topics) * 2 > (size_t)publisher->conf->window_rows;
 }
 
@@ -630,6 +639,7 @@ void publisher_give_up(struct publisher *publisher, usec_t now)
 		 "be sent again",
 		 LOG_INT("in_flight", window_in_flight(publisher->window)));
 	series_add(publisher->meter->possible_duplicates, publisher_drop(publisher));
+	publisher->events.lost(publisher->events.arg, publisher->lowest_dropped);
 }
 
 /* --- the rest --- */
@@ -672,6 +682,8 @@ struct keys *publisher_keys(const struct publisher *publisher)
 static void forget_row(void *arg, struct window_row *row)
 {
 	struct publisher *publisher = arg;
+	if (row->id < publisher->lowest_dropped)
+		publisher->lowest_dropped = row->id;
 	topics_forgot(publisher->topics, row->topic, row->id, usec_boot());
 	window_drop(publisher->window, row);
 }
@@ -679,6 +691,7 @@ static void forget_row(void *arg, struct window_row *row)
 size_t publisher_drop(struct publisher *publisher)
 {
 	size_t in_flight = window_in_flight(publisher->window);
+	publisher->lowest_dropped = INT64_MAX;
 	producer_drop(publisher->producer);
 	window_each(publisher->window, forget_row, publisher);
 	for (struct topic *t = topics_first(publisher->topics); t; t = t->next_made)

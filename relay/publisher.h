@@ -26,11 +26,11 @@
 #include "window.h"
 
 /* progress: after a number of reports. lost: the producer is gone, and with it all that was in
- * flight. ready: there is a new one. foreign_id: an id in flight now belongs to another event. All
- * come from the loop. */
+ * flight, from this row on. ready: there is a new one. foreign_id: an id in flight now belongs to
+ * another event. All come from the loop. */
 struct publisher_events {
 	void (*progress)(void *arg);
-	void (*lost)(void *arg);
+	void (*lost)(void *arg, int64_t lowest);
 	void (*ready)(void *arg);
 	void (*foreign_id)(void *arg, int64_t id);
 	void *arg;
@@ -88,10 +88,11 @@ bool publisher_condemn(struct publisher *publisher, const PGresult *result, int 
 /* Nothing arrives any more: rows are in flight and none was reported for a while. */
 bool publisher_stalled(const struct publisher *publisher, usec_t now);
 /* From time to time: which topics are in trouble? True: what stalls takes so much of the window
- * that it should be dropped, with publisher_give_up(), once nothing else is in flight. */
-bool publisher_look(struct publisher *publisher, usec_t now);
-size_t publisher_in_flight(const struct publisher *publisher); /* of topics that do not stall */
-void publisher_give_up(struct publisher *publisher, usec_t now);
+ * that it should be dropped, with publisher_give_up(), once nothing else is in flight. full: the
+ * window has no room for other rows. */
+bool publisher_look(struct publisher *publisher, bool full, usec_t now);
+size_t publisher_in_flight(const struct publisher *publisher);   /* of topics that do not stall */
+void publisher_give_up(struct publisher *publisher, usec_t now); /* lost() follows at once */
 
 /* Nothing that has not left yet will, from this moment on; how many rows were in flight. */
 size_t publisher_drop(struct publisher *publisher);
