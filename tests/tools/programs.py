@@ -97,13 +97,14 @@ class Program:
 
     def crash_at(self, point: str) -> None:
         """From its next start on it is the build that kills itself at this point (include/crash.h),
-        "claim.sent" or, at the third passing, "claim.sent:3"; "": the usual one again."""
+        "claim.sent" or, at the third passing, "claim.sent:3", or when something with "x" in it passes,
+        "row.encode=x"; "": the usual one again."""
         self._crash = point
 
     def wait_crash(self, timeout: float = 30) -> None:
         """Waits until it has killed itself there."""
         status = self.wait(timeout)
-        said = f"crash point {self._crash.partition(':')[0]}"
+        said = "crash point " + re.split("[:=]", self._crash)[0]
         if status != -signal.SIGKILL or all(line.text != said for line in self.log()):
             raise Unexpected(f"{self.name} ended with status {status} and not at {self._crash}\n"
                              f"{self.tail()}")
