@@ -454,6 +454,12 @@ void topics_open_all(struct topics *topics)
 	}
 }
 
+void topics_set_back(struct topics *topics)
+{
+	for (size_t i = 0; i < topics->shut_count; i++)
+		topic_withheld(topics->shut[i], INT64_MIN);
+}
+
 struct topics *topics_new(const struct topics_events *events)
 {
 	struct topics *topics = mem_zero(sizeof(*topics));

@@ -97,6 +97,8 @@ typedef void topics_each_fn(void *arg, struct topic *topic);
 
 /* Nothing is in flight, and everything is about to be read from the beginning: a new owner. */
 void topics_open_all(struct topics *topics);
+/* Rows were put back in the table: those that are not open are read from its beginning. */
+void topics_set_back(struct topics *topics);
 struct topic *topics_first(const struct topics *topics); /* of all; then by topic->next_made */
 
 /* Those that are not open, in no order, until the next call that changes one. */
