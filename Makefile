@@ -41,7 +41,7 @@ say      = $(if $(V),,@echo '  $(1)')
 PROGRAMS = $(BUILD)/counterfoil-relay $(BUILD)/counterfoil-ledger $(BUILD)/counterfoil
 PARTS    = common relay ledger tui
 
-sources  = $(sort $(wildcard $(1)/*.c))
+sources  = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 objects  = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 library  = $(BUILD)/lib$(1).a
 
@@ -52,7 +52,7 @@ TOOLS        = $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SOURCES)
 BENCH_SOURCES = $(sort $(wildcard tests/bench/*.c))
 BENCH_TOOLS  = $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_SOURCES))
 C_FILES      = $(foreach part,$(PARTS),$(call sources,$(part))) $(UNIT_SOURCES) $(TOOL_SOURCES) $(BENCH_SOURCES)
-H_FILES      = $(wildcard include/*.h $(foreach part,$(PARTS),$(part)/*.h) tests/unit/*/*.h tests/tools/*.h tests/bench/*.h)
+H_FILES      = $(wildcard include/*.h $(foreach part,$(PARTS),$(part)/*.h $(part)/*/*.h) tests/unit/*/*.h tests/tools/*.h tests/bench/*.h)
 SCREEN_PROGRAM = $(BUILD)/tests/tools/counterfoil-screens
 MIGRATIONS   = $(sort $(wildcard conf/migrations/*.sql))
 
@@ -78,7 +78,7 @@ deps:
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,cc   $<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) -I$(firstword $(subst /, ,$<)) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 define part_library
 $(call library,$(1)): $(call objects,$(filter-out $(1)/main.c $(LEFT_OUT),$(call sources,$(1))))
@@ -107,7 +107,7 @@ $(eval $(call program,counterfoil,tui))
 $(BUILD)/obj/tests/testing.o: tui/testing.c
 	@mkdir -p $(@D)
 	$(call say,cc   $< for the screens)
-	$(Q)$(CC) $(CPPFLAGS) -DCOUNTERFOIL_SCREEN_TEST $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) -Itui -DCOUNTERFOIL_SCREEN_TEST $(CFLAGS) -MMD -MP -c -o $@ $<
 $(SCREEN_PROGRAM): $(BUILD)/obj/tui/main.o $(BUILD)/obj/tests/testing.o $(call library,tui) $(call library,common)
 	@mkdir -p $(@D)
 	$(call say,link $@)
@@ -139,7 +139,7 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(call library,relay) $(call library,led
 compile_commands.json: Makefile $(C_FILES)
 	@{ echo '['; n=; for f in $(C_FILES); do \
 		case $$f in tests/unit/*) d=$${f#tests/unit/}; i=" -I$${d%%/*} -Itests/unit";; \
-			tests/bench/*) i=" -Irelay -Iledger";; *) i=;; esac; \
+			tests/bench/*) i=" -Irelay -Iledger";; *) i=" -I$${f%%/*}";; esac; \
 		printf '%s{"directory":"%s","file":"%s","command":"cc %s%s %s -c %s"}\n' \
 		"$$n" "$(CURDIR)" "$$f" "$(CPPFLAGS)" "$$i" "-std=gnu17 $(filter-out -Wlogical-op -Wduplicated-cond,$(WARN))" "$$f"; \
 		n=,; done; echo ']'; } >$@

@@ -8,7 +8,7 @@
 #include "loop.h"
 #include "meter.h"
 #include "pg.h"
-#include "rules.h"
+#include "rules/rules.h"
 
 struct census;
 

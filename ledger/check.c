@@ -1,10 +1,10 @@
 /* Faults that would otherwise show when the first server is asked, or at the first stop. */
 #include "check.h"
 
-#include "consumer.h"
+#include "intake/consumer.h"
 #include "kafka.h"
 #include "pg_conf.h"
-#include "rules.h"
+#include "rules/rules.h"
 
 /* What a request that has run into its timeout needs until its result is recorded. */
 #define DRAIN_RESERVE (3 * USEC_SEC)

@@ -18,8 +18,8 @@
 #include "buf.h"
 #include "crash.h"
 #include "database.h"
+#include "execution/sql_execution.h"
 #include "mem.h"
-#include "sql_execution.h"
 #include "version.h"
 
 #define RELEASE_WAIT (2 * USEC_SEC)

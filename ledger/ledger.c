@@ -14,11 +14,11 @@
 
 #include "census.h"
 #include "database.h"
-#include "executor.h"
+#include "execution/executor.h"
 #include "health.h"
 #include "installation.h"
 #include "instance.h"
-#include "intake.h"
+#include "intake/intake.h"
 #include "loop.h"
 #include "main.h"
 #include "mem.h"

@@ -4,7 +4,7 @@
 
 #include "conf.h"
 #include "log.h"
-#include "rules.h"
+#include "rules/rules.h"
 
 struct ledger;
 

@@ -12,8 +12,8 @@
 #include "ledger.h"
 #include "log.h"
 #include "options.h"
-#include "rules.h"
-#include "try.h"
+#include "rules/rules.h"
+#include "try/try.h"
 #include "version.h"
 
 enum { OWN_TRY, OWN_TOPIC, OWN_TYPE };

@@ -5,9 +5,9 @@
 
 #include "conf.h"
 #include "effect.h"
+#include "execution/outcome.h"
 #include "metrics.h"
-#include "outcome.h"
-#include "rules.h"
+#include "rules/rules.h"
 
 #define METER_NEW EFFECT_STATE_COUNT /* where a new key comes from */
 

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 
 #include "effect.h"
+#include "execution/sql_execution.h"
+#include "intake/sql_intake.h"
 #include "mem.h"
 #include "order.h"
 #include "pg_session.h"
-#include "sql_execution.h"
-#include "sql_intake.h"
 
 #define TARGET      "payments"
 #define TOPIC       "bench"

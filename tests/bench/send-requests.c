@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "http.h"
+#include "execution/http.h"
 #include "loop.h"
 #include "order.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "life.h"
+#include "execution/life.h"
 
 struct model_totals {
 	long completed, dead, uncertain, sends;

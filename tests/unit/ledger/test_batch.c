@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "batch.h"
+#include "intake/batch.h"
 #include "utf8.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))

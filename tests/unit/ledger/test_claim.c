@@ -1,5 +1,5 @@
 /* The times of a target's claims. */
-#include "claim.h"
+#include "execution/claim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

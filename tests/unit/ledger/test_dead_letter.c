@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "dead_letter.h"
-#include "headers.h"
+#include "intake/dead_letter.h"
 #include "json.h"
+#include "rules/headers.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define HEADER(name_, value_)                                                                      \

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "event.h"
+#include "rules/event.h"
 #include "wire.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))

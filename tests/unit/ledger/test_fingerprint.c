@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "fingerprint.h"
+#include "rules/fingerprint.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -1,5 +1,5 @@
 /* The gate before a target: slots, pause, hold, the counting of 403, probes. */
-#include "gate.h"
+#include "execution/gate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The life of a key: by rows, by every short sequence of answers, and at random against a provider
  * that forgets. */
-#include "life.h"
+#include "execution/life.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

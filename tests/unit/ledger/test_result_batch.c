@@ -1,5 +1,5 @@
 /* Batches of results: their order, their halves, and the way of a bad row. */
-#include "result_batch.h"
+#include "execution/result_batch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Backoff and Retry-After. */
-#include "retry.h"
+#include "execution/retry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "profile.h"
-#include "rules.h"
+#include "rules/profile.h"
+#include "rules/rules.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define HEADER(name_, value_)                                                                      \

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "escape.h"
-#include "template.h"
+#include "rules/escape.h"
+#include "rules/template.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define HEADER(name_, value_)                                                                      \

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "try_event.h"
-#include "try_show.h"
+#include "try/try_event.h"
+#include "try/try_show.h"
 
 #define NOW (1700000000 * USEC_SEC)
 

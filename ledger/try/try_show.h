@@ -2,7 +2,7 @@
 #ifndef LEDGER_TRY_SHOW_H
 #define LEDGER_TRY_SHOW_H
 
-#include "rules.h"
+#include "rules/rules.h"
 
 /* The rules are redacted ones. Appends lines; controls and other bytes that a terminal would obey
  * are shown, not passed on. False: an effect is dead, or the event poison, or unmatched. */

@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "escape.h"
-#include "life.h"
+#include "execution/life.h"
 #include "mem.h"
 #include "rules_code.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dead_letter.h"
+#include "intake/dead_letter.h"
 #include "mem.h"
 
 /* The columns of KEY_COLUMNS. */

@@ -7,7 +7,7 @@
 #ifndef LEDGER_RESULT_BATCH_H
 #define LEDGER_RESULT_BATCH_H
 
-#include "key.h"
+#include "rules/key.h"
 
 /* What one attempt came to. */
 struct result {

@@ -3,7 +3,7 @@
 #ifndef LEDGER_CLAIM_H
 #define LEDGER_CLAIM_H
 
-#include "key.h"
+#include "rules/key.h"
 
 /* The times of one target's claims, from the configuration. */
 struct claim_plan {

@@ -5,9 +5,9 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-#include "dead_letter.h"
+#include "intake/dead_letter.h"
 #include "mem.h"
-#include "profile.h"
+#include "rules/profile.h"
 
 #define INDENT      "    "
 #define BASE64_LINE 57 /* bytes that fill a line of 76 characters */

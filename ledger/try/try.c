@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rules.h"
+#include "rules/rules.h"
 #include "try_show.h"
 
 #define EVENT_MAX ((size_t)64 * 1024 * 1024)

@@ -5,8 +5,8 @@
 
 #include "buf.h"
 #include "conf.h"
-#include "event.h"
-#include "rules.h"
+#include "rules/event.h"
+#include "rules/rules.h"
 
 /* Beyond this a batch is full; a single message may be larger. */
 #define BATCH_BYTES_MAX ((size_t)16 * 1024 * 1024)

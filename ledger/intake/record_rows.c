@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "dead_letter.h"
-#include "headers.h"
 #include "mem.h"
+#include "rules/headers.h"
 
 #define COLUMNS_MAX 32
 

@@ -7,7 +7,7 @@
 #include "log.h"
 #include "loop.h"
 #include "pg.h"
-#include "rules.h"
+#include "rules/rules.h"
 
 struct targets;
 

@@ -7,7 +7,7 @@
 #include "crash.h"
 #include "json.h"
 #include "mem.h"
-#include "profile.h"
+#include "rules/profile.h"
 #include "utf8.h"
 
 #define PROVIDER_ID_MAX 255

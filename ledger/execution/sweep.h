@@ -8,7 +8,7 @@
 #include "log.h"
 #include "loop.h"
 #include "meter.h"
-#include "rules.h"
+#include "rules/rules.h"
 
 struct sweep;
 

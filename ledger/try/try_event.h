@@ -13,7 +13,7 @@
 
 #include "buf.h"
 #include "err.h"
-#include "event.h"
+#include "rules/event.h"
 
 struct try_event {
 	struct event_source source; /* points into what follows, and into the file's bytes */

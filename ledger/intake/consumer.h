@@ -6,9 +6,9 @@
 
 #include "conf.h"
 #include "err.h"
-#include "event.h"
 #include "log.h"
 #include "loop.h"
+#include "rules/event.h"
 
 struct consumer;
 
