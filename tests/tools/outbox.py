@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from contextlib import closing, contextmanager
-from typing import Any, Iterator
+from typing import Any, Collection, Iterator, Sequence
 
 import psycopg2
 
@@ -19,9 +19,9 @@ from .world import World
 
 TABLE = """CREATE TABLE public.written (
   n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id bigint NOT NULL,
-  event_id uuid NOT NULL UNIQUE, ordering_key text, payload bytea)"""
-WRITE = """INSERT INTO public.written (id, event_id, ordering_key, payload)
-  SELECT e.id, e.event_id, s.k, s.p
+  event_id uuid NOT NULL UNIQUE, topic text NOT NULL, ordering_key text, payload bytea)"""
+WRITE = """INSERT INTO public.written (id, event_id, topic, ordering_key, payload)
+  SELECT e.id, e.event_id, %(topic)s, s.k, s.p
   FROM (SELECT %(key)s || n %% %(keys)s AS k,
           convert_to(format('{"n":%%s,"pad":"%%s"}', n, repeat('x', %(pad)s)), 'UTF8') AS p
         FROM generate_series(1, %(count)s) n) s,
@@ -32,9 +32,9 @@ WRITE = """INSERT INTO public.written (id, event_id, ordering_key, payload)
 WRITE_AGAIN = """SELECT count(*),
     count(*) FILTER (WHERE e.created), count(*) FILTER (WHERE f.created)
   FROM (SELECT * FROM public.written ORDER BY n) w,
-    LATERAL counterfoil.emit(topic => %(topic)s, type => 'tested', payload => w.payload,
+    LATERAL counterfoil.emit(topic => w.topic, type => 'tested', payload => w.payload,
                              ordering_key => w.ordering_key, event_id => w.event_id) e,
-    LATERAL counterfoil.emit(topic => %(topic)s, type => 'tested', payload => w.payload,
+    LATERAL counterfoil.emit(topic => w.topic, type => 'tested', payload => w.payload,
                              ordering_key => w.ordering_key, event_id => w.event_id) f"""
 # Who deleted what, and whose the lease was then.
 WITNESS = """
@@ -72,10 +72,10 @@ class Outbox:
     # --- writing ----------------------------------------------------------------------------------
 
     def write_in(self, connection: Any, count: int = 1, key: str = "key-", keys: int = 10,
-                 pad: int = 0, lock: bool = False) -> list[int]:
+                 pad: int = 0, lock: bool = False, topic: str | None = None) -> list[int]:
         """Events in the open transaction, of keys in turn; the ids of their rows."""
         with connection.cursor() as cursor:
-            cursor.execute(WRITE, {"topic": self.world.topic, "count": count, "key": key,
+            cursor.execute(WRITE, {"topic": topic or self.world.topic, "count": count, "key": key,
                                    "keys": keys, "pad": pad, "lock": lock})
             return [only for (only,) in cursor.fetchall()]
 
@@ -87,11 +87,13 @@ class Outbox:
             return ids
 
     @contextmanager
-    def load(self, writers: int = 2, rows: int = 5, pause: float = 0.01) -> Iterator[None]:
+    def load(self, writers: int = 2, rows: int = 5, pause: float = 0.01,
+             topics: Sequence[str | None] = (None,)) -> Iterator[None]:
         """Writers that go on, whatever happens to their connections, until the block ends."""
         done = threading.Event()
-        threads = [threading.Thread(target=self._write_on, args=(done, f"writer-{n}-", rows, pause),
-                                    daemon=True) for n in range(writers)]
+        threads = [threading.Thread(target=self._write_on, daemon=True,
+                                    args=(done, f"writer-{n}-", rows, pause, topics))
+                   for n in range(writers)]
         for thread in threads:
             thread.start()
         try:
@@ -101,12 +103,14 @@ class Outbox:
             for thread in threads:
                 thread.join()
 
-    def _write_on(self, done: threading.Event, key: str, rows: int, pause: float) -> None:
+    def _write_on(self, done: threading.Event, key: str, rows: int, pause: float,
+                  topics: Sequence[str | None]) -> None:
         while not done.is_set():
             try:
                 with closing(self.world.connect()) as connection:
                     while not done.wait(pause):
-                        self.write_in(connection, rows, key=key, keys=3)
+                        for topic in topics:
+                            self.write_in(connection, rows, key=key, keys=3, topic=topic)
                         connection.commit()
             except psycopg2.Error:
                 done.wait(0.05)
@@ -115,6 +119,10 @@ class Outbox:
 
     def written(self) -> int:
         return self.world.value("SELECT count(*) FROM public.written")
+
+    def waiting(self, topic: str) -> int:
+        """Rows of that topic in the outbox."""
+        return self.world.value("SELECT count(*) FROM counterfoil.outbox WHERE topic = %s", (topic,))
 
     def wait_empty(self, timeout: float = 30) -> None:
         waiting.until(lambda: self.world.outbox() == 0, timeout, "the outbox to be empty")
@@ -128,13 +136,14 @@ class Outbox:
             return 0 < left < self.written() - 300
         waiting.until(amidst, timeout, "the relay to be amidst it")
 
-    def judge(self, copies: bool = True) -> list[Message]:
-        """What was committed is in the topic, and nothing else; copies are the same to the byte;
-        order holds within each key. The messages, of each event the first."""
-        committed = {event: (row, key, bytes(payload)) for event, row, key, payload in
-                     self.world.query("SELECT event_id::text, id, ordering_key, payload "
-                                      "FROM public.written")}
-        messages = self.world.messages()
+    def judge(self, copies: bool = True, absent: Collection[str] = ()) -> list[Message]:
+        """What was committed, but for the events that are to be absent, is in its topic, and nothing
+        else is; copies are the same to the byte; order holds within each key. The messages, of each
+        event the first."""
+        committed = {event: row for event, *row in self.world.query(
+            "SELECT event_id::text, id, topic, ordering_key, payload FROM public.written "
+            "WHERE event_id::text <> ALL (%s)", (list(absent),))}
+        messages = self.messages()
         first: dict[str, Message] = {}
         for message in messages:
             known = first.setdefault(message.event_id, message)
@@ -145,14 +154,20 @@ class Outbox:
         self._judge_order(first, committed)
         return list(first.values())
 
+    def messages(self) -> list[Message]:
+        """Of the world's topic and all others that were written to."""
+        others = self.world.query("SELECT DISTINCT topic FROM public.written")
+        topics = sorted({self.world.topic, *(topic for (topic,) in others)})
+        return [message for topic in topics for message in self.world.messages(topic)]
+
     @staticmethod
-    def _judge_order(first: dict[str, Message],
-                     committed: dict[str, tuple[int, str, bytes]]) -> None:
-        of_key: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    def _judge_order(first: dict[str, Message], committed: dict[str, list[Any]]) -> None:
+        of_key: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
         for event, message in first.items():
-            row, key, payload = committed[event]
-            assert message.value == payload and message.header("ce_subject") == key
-            of_key[key].append((message.partition, row))
+            row, topic, key, payload = committed[event]
+            assert message.value == bytes(payload) and message.topic == topic
+            assert message.header("ce_subject") == key
+            of_key[topic, key].append((message.partition, row))
         for key, places in of_key.items():
             assert len({partition for partition, _ in places}) == 1, f"{key} in two partitions"
             assert places == sorted(places), f"{key} out of order: {places}"
@@ -160,12 +175,12 @@ class Outbox:
     def again(self, timeout: float = 30) -> None:
         """Every event once more, under its id, through the relay that runs: whoever knows events by
         their ids sees nothing new."""
-        before = self.world.messages()
+        before = self.messages()
         known = {essence(message) for message in before}
-        all_rows, created, second = self.world.query(WRITE_AGAIN, {"topic": self.world.topic})[0]
+        all_rows, created, second = self.world.query(WRITE_AGAIN)[0]
         assert (all_rows, created, second) == (len(known), len(known), 0)
         self.wait_empty(timeout)
-        after = self.world.messages()
+        after = self.messages()
         assert {essence(message) for message in after} == known
         assert len(after) == len(before) + len(known)
 
