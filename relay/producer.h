@@ -65,9 +65,10 @@ struct producer_topic *producer_topic(struct producer *producer, struct topic *t
 int32_t producer_partition(const struct producer_topic *topic, int32_t wanted, uint32_t hash);
 
 enum producer_sent {
-	PRODUCER_SENT,      /* will be reported */
-	PRODUCER_BUSY,      /* not now; this row and all behind it must be read again */
-	PRODUCER_NO_TOPIC,  /* as PRODUCER_TOPIC, PRODUCER_PARTITION and PRODUCER_REJECTED, but at once */
+	PRODUCER_SENT,     /* will be reported */
+	PRODUCER_BUSY,     /* not now; this row and all behind it must be read again */
+	PRODUCER_NO_TOPIC, /* as PRODUCER_TOPIC, PRODUCER_PARTITION and PRODUCER_REJECTED, but at
+			      once */
 	PRODUCER_NO_PARTITION,
 	PRODUCER_REFUSED, /* by itself: err says why */
 };
