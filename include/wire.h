@@ -31,7 +31,8 @@
 
 #define WIRE_HEADER_NAME_MAX 249
 
-/* Namespace of the UUIDv5 names "EFFECT-ID/REPLAY/emit|dead" and "TOPIC/PARTITION/OFFSET/EFFECT".
+/* Namespace of the UUIDv5 names "EFFECT-ID/REPLAY/emit|dead" and
+ * "TOPIC/PARTITION/OFFSET/EFFECT/EVENT-ID".
  */
 #define WIRE_NAMESPACE "6f1c2a52-7f0b-5e37-9d4e-3b0a6c1d9e84"
 

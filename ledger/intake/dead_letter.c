@@ -47,11 +47,12 @@ void uuid5(const char *name, uint8_t uuid_r[UUID_SIZE])
 }
 
 void dead_letter_intake_id(const char *topic, int32_t partition, int64_t offset, const char *effect,
-			   uint8_t uuid_r[UUID_SIZE])
+			   const char *event_id, uint8_t uuid_r[UUID_SIZE])
 {
 	struct buf name BUF_AUTO = { 0 };
 
-	buf_addf(&name, "%s/%" PRId32 "/%" PRId64 "/%s", topic, partition, offset, effect);
+	buf_addf(&name, "%s/%" PRId32 "/%" PRId64 "/%s/%s", topic, partition, offset, effect,
+		 event_id);
 	uuid5(name.data, uuid_r);
 }
 

@@ -43,8 +43,9 @@ bool dead_letter_headers(const struct death *death, struct buf *json);
 void dead_letter_topic(const struct conf_effect *effect, const char *topic, struct buf *out);
 const char *dead_letter_type(const char *event_type);
 
-/* The id of a letter written at intake, where the effect's row has no id yet, or never gets one. */
+/* The id of a letter written at intake, where the effect's row has no id yet, or never gets one. A
+ * topic that is made anew uses its offsets again, for other events. */
 void dead_letter_intake_id(const char *topic, int32_t partition, int64_t offset, const char *effect,
-			   uint8_t uuid_r[UUID_SIZE]);
+			   const char *event_id, uint8_t uuid_r[UUID_SIZE]);
 
 #endif

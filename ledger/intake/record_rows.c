@@ -260,7 +260,7 @@ static void add_letter(struct pg_array *column, const struct batch_row *row,
 	bool whole = letter_headers(row, event, &headers);
 
 	dead_letter_intake_id(source->topic, source->partition, source->offset,
-			      row->rule->conf->name, uuid);
+			      row->rule->conf->name, event->id, uuid);
 	dead_letter_topic(row->rule->conf, source->topic, &topic);
 	pg_array_bytes(column++, uuid, sizeof(uuid));
 	pg_array_bytes(column++, topic.data, topic.length);

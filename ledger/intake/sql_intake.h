@@ -117,11 +117,11 @@ static const char SQL_CONFLICT[] =
 	" i AS (INSERT INTO counterfoil.conflict (topic, partition, \"offset\", effect,"
 	"     idempotency_key, target, tenant, holder, event_id, fingerprint)"
 	"   SELECT topic, partition, \"offset\", effect, key, target, tenant, holder, event_id,"
-	"     fingerprint FROM s ORDER BY 1, 2, 3, 4"
-	"   ON CONFLICT (topic, partition, \"offset\", effect) DO NOTHING"
-	"   RETURNING topic, partition, \"offset\", effect)"
-	" SELECT ARRAY(SELECT s.ord FROM i JOIN s USING (topic, partition, \"offset\", effect)"
-	"   ORDER BY 1)";
+	"     fingerprint FROM s ORDER BY 1, 2, 3, 4, 9"
+	"   ON CONFLICT (topic, partition, \"offset\", effect, event_id) DO NOTHING"
+	"   RETURNING topic, partition, \"offset\", effect, event_id)"
+	" SELECT ARRAY(SELECT s.ord FROM i"
+	"   JOIN s USING (topic, partition, \"offset\", effect, event_id) ORDER BY 1)";
 
 /* $1 event id, $2 topic, $3 type, $4 ordering key, $5 message key, $6 payload, $7 headers */
 static const char SQL_LETTERS[] =

@@ -124,6 +124,14 @@ def test_the_same_key_with_another_body_in_one_batch(house: House, sender: Sende
     assert len(letters_of(house, {other, third})) == 2
     sender.again()
 
+    # at places where a topic of the same name had other events that were conflicts
+    world.query("UPDATE counterfoil.conflict SET event_id = 'gone-' || event_id")
+    set_positions(world, -2)
+    nudge(world)
+    world.wait_drained()
+    assert {event for _, event, _ in conflicts_of(world, "order:L4:charge")} >= {
+        other, third, f"gone-{other}", f"gone-{third}"}
+
 
 @contextmanager
 def held(world: World) -> Iterator[Callable[[int], None]]:

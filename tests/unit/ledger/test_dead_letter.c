@@ -32,7 +32,7 @@ static const struct uuid_case {
 	const char *name;
 	const char *uuid;
 } uuid_cases[] = {
-	{ "orders/3/17/charge", "594334c70e5055f986ca225b5d319cbc" },
+	{ "orders/3/17/charge/e-1", "ce32cfdaa01855e38ca1565862f66dbb" },
 	{ "1/0/dead", "d76be20e8fab58a7831fffd6369ce269" },
 	{ "", "148891a9b0f05b97bd3cfb0ecb17ad66" },
 };
@@ -56,7 +56,7 @@ static void intake_id_names_the_place(void **state)
 	char text[2 * UUID_SIZE + 1];
 
 	(void)state;
-	dead_letter_intake_id("orders", 3, 17, "charge", uuid);
+	dead_letter_intake_id("orders", 3, 17, "charge", "e-1", uuid);
 	hex(uuid, text);
 	assert_string_equal(text, uuid_cases[0].uuid);
 }
