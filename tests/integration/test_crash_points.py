@@ -25,8 +25,8 @@ from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOP
                                Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, Perform,
                                PerformBesideAnother, PerformHeld, PerformPaused, PerformProbed,
                                PerformRefused, PerformRetried, PerformSlowly, PerformThenStop,
-                               Publish, PublishBesideAnother, PublishCut, PublishThenStop, Scene,
-                               TakeOver, TakeOverLate)
+                               Publish, PublishAfterDeath, PublishBesideAnother, PublishCut,
+                               PublishThenStop, PublishUnfit, Scene, TakeOver, TakeOverLate)
 from tests.tools.postgres import Postgres
 from tests.tools.world import World
 
@@ -59,6 +59,15 @@ CASES = [
     Case(Publish, "lease_renew.send", OWNED, ANNOUNCED),
     Case(Publish, "lease_renew.sent", OWNED, ANNOUNCED),
     Case(Publish, "lease_renew.answered", OWNED, ANNOUNCED),
+    Case(PublishAfterDeath, "suspect_write.send", {"recorded": 0, "published": 0}, ANNOUNCED),
+    Case(PublishAfterDeath, "suspect_write.sent", {"outbox": ORDERS, "published": 0}, ANNOUNCED),
+    Case(PublishAfterDeath, "suspect_write.answered", {"recorded": 1, "published": 0}, ANNOUNCED),
+    Case(PublishAfterDeath, "suspect_erase.send", {"recorded": 1, "published": ORDERS}, ANNOUNCED),
+    Case(PublishAfterDeath, "suspect_erase.sent", {"outbox": 0, "published": ORDERS}, ANNOUNCED),
+    Case(PublishAfterDeath, "suspect_erase.answered", {"recorded": 0, "outbox": 0}, ANNOUNCED),
+    Case(PublishUnfit, "bury.send", {**OWNED, "dead": 0, "unfit": 1}, ANNOUNCED),
+    Case(PublishUnfit, "bury.sent", OWNED, ANNOUNCED),
+    Case(PublishUnfit, "bury.answered", {**OWNED, "dead": 1, "unfit": 0}, ANNOUNCED),
     Case(PublishCut, "producer.drop", OWNED, ANNOUNCED),
     Case(PublishCut, "producer.remade", OWNED, ANNOUNCED),
     Case(PublishThenStop, "lease_release.send", {**OWNED, "published": ORDERS}, ANNOUNCED),

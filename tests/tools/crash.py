@@ -235,6 +235,52 @@ class Publish(Scene):
                    for relay in self.world.relays)
 
 
+class PublishAfterDeath(Publish):
+    """The owner before did not stop cleanly: what may have been in its hands goes on record, and the
+    record goes when that has passed."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("INSERT INTO counterfoil.lease (name, owner, token, until, length) VALUES "
+                         "('relay', 'another', 1, clock_timestamp(), interval '1 second')")
+
+    def judge(self) -> None:
+        super().judge()
+        waiting.until(lambda: self.recorded == 0, 10, "the record to be erased")
+
+    @property
+    def recorded(self) -> int:
+        return self.world.value("SELECT count(*) FROM counterfoil.suspect")
+
+
+class PublishUnfit(Publish):
+    """One more row can never be sent: it is moved to the dead ones."""
+
+    errors = ("row is dead: moved to outbox_dead",)
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("SELECT counterfoil.emit(topic => 'no topic', type => 'unfit', "
+                         "payload => '{}')")
+
+    def judge(self) -> None:
+        super().judge()
+        waiting.until(lambda: self.dead == 1, 10, "the row to be moved")
+
+    def note(self) -> None:
+        """It is in one table or the other."""
+        assert self.dead + self.unfit == 1
+        self.kept = self.ordered()
+
+    @property
+    def dead(self) -> int:
+        return self.world.value("SELECT count(*) FROM counterfoil.outbox_dead")
+
+    @property
+    def unfit(self) -> int:
+        return self.world.value("SELECT count(*) FROM counterfoil.outbox WHERE type = 'unfit'")
+
+
 class PublishThenStop(Publish):
     """The relay is asked to stop when all is done."""
 

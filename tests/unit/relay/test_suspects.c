@@ -928,7 +928,7 @@ static void fifty_kills_condemn_nobody(void **state)
 	(void)state;
 	static const usec_t every[] = { 50 * USEC_MS, 300 * USEC_MS, USEC_SEC, 3 * USEC_SEC,
 					20 * USEC_SEC };
-	for (uint64_t seed = 1; seed <= 300; seed++) {
+	for (uint64_t seed = 1; seed <= 200; seed++) {
 		struct model model = { .chance = seed,
 				       .slowest = seed % 3 ? 50 * USEC_MS : 3 * USEC_SEC,
 				       .kill_every = every[seed % 5],
@@ -945,8 +945,8 @@ static void fifty_kills_condemn_nobody(void **state)
 static void no_two_kills_condemn_anybody(void **state)
 {
 	(void)state;
-	for (unsigned long first = 1; first < 60; first++) {
-		for (unsigned long second = first + 1; second < first + 60; second++) {
+	for (unsigned long first = 1; first < 45; first++) {
+		for (unsigned long second = first + 1; second < first + 45; second++) {
 			struct model model = { .chance = first,
 					       .slowest = 20 * USEC_MS,
 					       .kill_at = { first, second },
