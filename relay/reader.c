@@ -103,7 +103,6 @@ void reader_begin(struct reader *reader, enum reader_cursor job, int64_t from)
 	int64_t after = from == READER_ALL ? from : from - 1;
 	reader->second.job = job;
 	reader->second.after = most(after, reader->settings.start_after);
-	reader->second.turn = true;
 	reader->second.cost = 0;
 }
 
@@ -172,7 +171,9 @@ static bool second_answered(struct reader *reader, const struct reader_poll *pol
 	second->cost += cost_of(poll, now);
 	if (page->rows > 0)
 		second->after = page->last;
-	bool end = !full || (poll->cursor != READER_PROBE && second->after >= reader->after);
+	bool met_head = page->rows > page->above;
+	bool end = !full || met_head ||
+		   (poll->cursor != READER_PROBE && second->after >= reader->after);
 	if (end && poll->cursor == READER_SWEEP)
 		end_sweep(reader, now);
 	return end;

@@ -45,8 +45,8 @@ struct reader_poll {
 	usec_t sent;
 };
 
-/* Its answer: all rows and their weight in bytes, how many of them lie above `after`, and the
- * highest id. */
+/* Its answer: all rows; of those that are the cursor's business the weight in bytes, how many lie
+ * above `after`, and the highest id. */
 struct reader_page {
 	size_t rows;
 	size_t bytes;
