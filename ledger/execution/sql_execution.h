@@ -334,11 +334,12 @@ static const char SQL_RELEASE[] =
 	" SELECT target, tenant, serial_key, (SELECT count(*) FROM f) FROM k"
 	" ORDER BY n DESC LIMIT 1";
 
-/* $1: count no further. */
+/* $1: count no further; $2 targets: what waits for others, which have left the configuration, will
+ * not be fewer by waiting. */
 static const char SQL_BACKLOG[] =
 	"SELECT count(*) FROM (SELECT FROM counterfoil.effect_state"
 	" WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND due_at <= now()"
-	" LIMIT $1) t";
+	" AND target = ANY ($2) LIMIT $1) t";
 
 /* --- targets ------------------------------------------------------------------------------------
  */

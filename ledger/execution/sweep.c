@@ -322,6 +322,15 @@ static void on_backlog(void *arg, const PGresult *result, const struct pg_error 
 	begin_forget(sweep);
 }
 
+static void add_targets(const struct sweep *sweep, struct pg_params *params)
+{
+	struct pg_array names PG_ARRAY_AUTO;
+	pg_array_init(&names, PG_TEXT);
+	for (size_t i = 0; i < sweep->conf->target_count; i++)
+		pg_array_text(&names, sweep->conf->targets[i].name);
+	pg_add_array(params, &names);
+}
+
 /* Counts no further than to the mark that matters now. */
 static void begin_backlog(struct sweep *sweep)
 {
@@ -331,6 +340,7 @@ static void begin_backlog(struct sweep *sweep)
 	set_step(sweep, SWEEP_BACKLOG);
 	pg_add_int8(&params,
 		    sweep->high ? sweep->conf->ledger.due_low : sweep->conf->ledger.due_high);
+	add_targets(sweep, &params);
 	pg_send(sweep->pg, SQL_BACKLOG, &params, on_backlog, sweep);
 }
 

@@ -224,3 +224,41 @@ def test_postgresql_is_killed_during_intake(make_world: Callable[..., World], po
     world.wait_drained()
     assert not world.duplicated() and len(world.provider.charges()) == 2000
     world.run_twice()
+
+
+# --- more than can be done ------------------------------------------------------------------------
+
+WAITING = """WITH e AS (INSERT INTO counterfoil.effect (target, idempotency_key, effect, mode,
+    provider_key, fingerprint, event_hash, topic, partition, "offset", event_id)
+  SELECT 'former', 'former:' || n, 'former', 'idempotent', 'former:' || n, '', '', 'former', 0, n, n
+  FROM generate_series(1, 100) n RETURNING id)
+INSERT INTO counterfoil.effect_state (id, target, tenant) SELECT id, 'former', '' FROM e"""
+HOLD = "INSERT INTO counterfoil.target_state (target, held, held_by) VALUES (%s, true, 'duty')"
+RELEASE = "UPDATE counterfoil.target_state SET held = false, held_by = NULL"
+
+
+def test_intake_waits_while_too_much_is_due(make_world: Callable[..., World]):
+    """L50: above ledger.due_high nothing more is taken in, below due_low it goes on, and all is done;
+    what waits for a target that left the configuration is not counted."""
+    world = make_world(settings={"ledger": {"due_high": 20, "due_low": 10, "batch": 5}})
+    world.query(WAITING)
+    world.query(HOLD, (world.configuration()["targets"][0]["name"],))
+    ledger = world.ledger().start()
+    sender = Sender(world)
+
+    def recorded() -> int:
+        return len([key for key in keys(world) if key.startswith("order:")])
+    ledger.wait_for("ready")
+    waiting.holds(lambda: not ledger.said("intake paused"), 4, "the hundred others do not count")
+    for n in range(30):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.flush()
+    waiting.until(lambda: recorded() == 30, 20, "what comes first")
+    ledger.wait_for("intake paused")
+    for n in range(30, 400):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.flush()
+    waiting.holds(lambda: recorded() < 400, 2, "intake waits")
+    world.query(RELEASE)
+    waiting.until(lambda: world.value("SELECT count(*) FROM counterfoil.effect_state "
+                                      "WHERE state = 'completed'") == 400, 30, "all to be done")
