@@ -150,13 +150,15 @@ def test_a_migration_that_fails_leaves_nothing(postgres: Postgres, migrate: Migr
 
 def test_a_newer_database(postgres: Postgres, migrate: Migrate, empty_database: str):
     migrate(empty_database)
+    version = (ROOT / "include/version.h").read_text()
+    level = int(re.search(r"#define COUNTERFOIL_PROGRAM +(\d+)", version)[1])
     newer = "INSERT INTO counterfoil.migration VALUES (%s, 'later', %s)"
-    postgres.query(newer, [LATEST + 1, 1], dbname=empty_database)
+    postgres.query(newer, [LATEST + 1, level], dbname=empty_database)
     done = migrate(empty_database)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"at {LATEST + 1}, newer than the {LATEST}" in done.stdout
     assert "unknown to Counterfoil" in migrate(empty_database, "--status").stdout
-    postgres.query(newer, [LATEST + 2, 2], dbname=empty_database)
+    postgres.query(newer, [LATEST + 2, level + 1], dbname=empty_database)
     done = migrate(empty_database)
     assert (done.returncode, done.stdout) == (78, "")
     assert f"migration {LATEST + 2}" in done.stderr and f"up to {LATEST}:" in done.stderr
