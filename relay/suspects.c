@@ -478,17 +478,28 @@ bool suspects_group(const struct suspects *suspects, int64_t *first_r, int64_t *
 	return true;
 }
 
-/* What was asked for from a later row on is void. */
+static bool has_picked(const struct suspects *suspects)
+{
+	return suspects->state == STATE_CALMING || suspects->state == STATE_NAMING ||
+	       suspects->state == STATE_RUNNING || suspects->state == STATE_CLEARING;
+}
+
+/* What was asked for from a later row on is void. Where rows before the group have to be read, they
+ * go first, for the order of their keys. */
 void suspects_rewind(struct suspects *suspects, int64_t id)
 {
 	int64_t first, last;
-	bool running = suspects_group(suspects, &first, &last);
-	if (id < suspects->from && (!running || id < first))
-		suspects->from = id;
-	if (running && id <= suspects->position)
+	bool overtakes = has_picked(suspects) && id < suspects->record.first;
+	if (overtakes || suspects->state == STATE_PICKING) {
+		suspects->from = id < suspects->from ? id : suspects->from;
+		set_state(suspects, STATE_PICKING);
+		return;
+	}
+	if (!suspects_group(suspects, &first, &last))
+		return;
+	if (id <= suspects->position)
 		suspects->position = (id > first ? id : first) - 1;
-	if (running || suspects->state == STATE_PICKING)
-		void_action(suspects);
+	void_action(suspects);
 }
 
 void suspects_begin(struct suspects *suspects, bool unclean, usec_t now)
