@@ -154,14 +154,24 @@ static int by_value(const void *a, const void *b)
 	return (*left > *right) - (*left < *right);
 }
 
+/* Who puts rows back keeps all from being moved, and may take his time: the rows are not missing.
+ */
 static size_t note_moved(struct graveyard *graveyard, const PGresult *result)
 {
-	size_t count = (size_t)pg_rows(result);
-	int64_t *ids = mem_zero((count + 1) * sizeof(*ids));
-	for (size_t i = 0; i < count; i++)
-		ids[i] = pg_get_int8(result, (int)i, 0);
+	int64_t *ids = mem_zero((size_t)(pg_rows(result) + 1) * sizeof(*ids));
+	size_t count = 0, left = burial_count(graveyard->burial);
+	bool could = false;
+	for (int i = 0; i < pg_rows(result); i++) {
+		if (pg_null(result, i, 0))
+			could = true;
+		else
+			ids[count++] = pg_get_int8(result, i, 0);
+	}
 	qsort(ids, count, sizeof(*ids), by_value);
-	size_t left = burial_moved(graveyard->burial, ids, count);
+	if (could)
+		left = burial_moved(graveyard->burial, ids, count);
+	else
+		burial_kept(graveyard->burial);
 	free(ids);
 	return left;
 }

@@ -81,7 +81,8 @@ static const char source_delete[] = "DELETE FROM {table} o USING" SOURCE_PUBLISH
 static const char source_mark[] = "UPDATE {table} o SET {mark} FROM" SOURCE_PUBLISHED;
 
 /* $1 ids, $2 event ids, $3 order hashes, $4 parked, $5 reasons, $6 sizes: one of each a row. $7
- * lease, $8 token, $9 the source's name, $10 generation, $11 owner. Gives the ids that were moved.
+ * lease, $8 token, $9 the source's name, $10 generation, $11 owner. Gives the ids that were moved;
+ * and a NULL unless nothing could be moved, whatever is there.
  *
  * Nothing moves once rows were put back, or while they are: what was found out about these rows may
  * no longer hold. What lies in outbox_dead under the same ids already is superseded by the row,
@@ -98,7 +99,8 @@ static const char source_mark[] = "UPDATE {table} o SET {mark} FROM" SOURCE_PUBL
 	"  d(cf_id, cf_event_id, cf_order, cf_parked, cf_reason, cf_size)"
 #define SOURCE_SAME " {id} = cf_id AND ({event_id} IS NOT DISTINCT FROM cf_event_id) IS TRUE"
 #define SOURCE_LAY_DOWN                                                                            \
-	" INSERT INTO counterfoil.outbox_dead AS t (source, row_id, event_id, parked, order_hash," \
+	", laid AS (INSERT INTO counterfoil.outbox_dead AS t"                                      \
+	"  (source, row_id, event_id, parked, order_hash,"                                         \
 	"  topic, type, ordering_key, partition, message_key, payload, headers, created_at, row,"  \
 	"  size, reason, owner)"                                                                   \
 	" SELECT $9, cf_id, coalesce(cf_event_id, '00000000-0000-0000-0000-000000000000'),"        \
@@ -112,7 +114,8 @@ static const char source_mark[] = "UPDATE {table} o SET {mark} FROM" SOURCE_PUBL
 	"  headers = excluded.headers, created_at = excluded.created_at, row = excluded.row,"      \
 	"  size = excluded.size, reason = excluded.reason, died_at = excluded.died_at,"            \
 	"  owner = excluded.owner"                                                                 \
-	" RETURNING row_id"
+	" RETURNING row_id)"                                                                       \
+	" SELECT row_id FROM laid UNION ALL SELECT NULL FROM held"
 static const char source_bury[] =
 	SOURCE_HELD " condemned AS (DELETE FROM {table} o USING" SOURCE_CONDEMNED
 		    "  WHERE" SOURCE_SAME "{scope} AND EXISTS (SELECT FROM held)"
@@ -137,7 +140,7 @@ static const char source_measure[] =
 	" FROM (VALUES (1)) one LEFT JOIN (SELECT {id}::int8 AS id, {created_at} AS created_at"
 	"  FROM {table} o WHERE true{scope} ORDER BY {id} LIMIT 1) f ON true";
 
-/* $1 and $2 ids, both included, $3 rows, counted up to so many. Of the rows that wait in that range:
+/* $1 and $2 ids, both included, $3 rows, counted up to so many. Of the rows that wait in that
  * the lowest id, that of the last one that was counted, the highest, the count. */
 static const char source_waiting[] =
 	"SELECT min(w.id), max(w.id), (SELECT {id}::int8 FROM {table} o"
