@@ -191,7 +191,8 @@ int main(int argc, char **argv)
 	const long writers = strtol(argv[4], NULL, 10);
 	team.conninfo = argv[1];
 	team.topic = argv[2];
-	team.first = team.next = strtoll(argv[3], NULL, 10);
+	team.first = strtoll(argv[3], NULL, 10);
+	team.next = team.first;
 	if (argc == 7)
 		team.pace = strtod(argv[6], NULL) / (double)writers;
 	run(&team, writers, (usec_t)(strtod(argv[5], NULL) * (double)USEC_SEC));
