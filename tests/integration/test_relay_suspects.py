@@ -26,6 +26,10 @@ DEAD = "SELECT row_id, event_id::text, parked, reason FROM counterfoil.outbox_de
 RECORD = "SELECT first, last, crashes, alone, alone_now FROM counterfoil.suspect"
 REQUEUE = """SELECT result FROM counterfoil.outbox_requeue('counterfoil.outbox', %s, %s, 'mended',
   '{}')"""
+EVENTS = """
+CREATE TABLE public.events (seq bigserial PRIMARY KEY, uid uuid NOT NULL DEFAULT gen_random_uuid(),
+  kind text NOT NULL DEFAULT 'tested', body text, published_at timestamptz);
+CREATE INDEX ON public.events (seq) WHERE published_at IS NULL"""
 KILLS_IT = "the relay crashed three times while this row alone was in flight"
 
 
@@ -35,7 +39,7 @@ def write_one(outbox: Outbox, payload: str, key: str) -> tuple[int, str]:
 
 
 class Supervisor:
-    """Starts again whoever has crashed, until the outbox is empty."""
+    """Starts again whoever has crashed."""
 
     def __init__(self, relays: list[Program]) -> None:
         self.relays = relays
@@ -51,11 +55,11 @@ class Supervisor:
                 assert self.crashes <= CRASHES_MAX, relay.tail()
                 relay.start(ready=False)
 
-    def wait_empty(self, world: World) -> None:
-        def empty() -> bool:
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        def look() -> bool:
             self.look()
-            return world.outbox() == 0
-        waiting.until(empty, 120, "the outbox to be empty", 0.1)
+            return condition()
+        waiting.until(look, 120, what, 0.1)
 
 
 def test_a_row_that_kills_is_found(make_world: Callable[..., World]):
@@ -71,7 +75,7 @@ def test_a_row_that_kills_is_found(make_world: Callable[..., World]):
         relay.allow_errors("row is dead: moved to outbox_dead")
         relay.crash_at("row.encode=poison")
     supervisor = Supervisor(relays)
-    supervisor.wait_empty(world)
+    supervisor.wait(lambda: world.outbox() == 0, "the outbox to be empty")
     assert supervisor.crashes == CRASHES_MAX
     waiting.until(lambda: world.query(RECORD) == [], 10, "the record to be erased")
 
@@ -184,3 +188,30 @@ def test_a_clean_stop_is_no_crash(make_world: Callable[..., World]):
     relay.start()
     judge_innocent(outbox)
     outbox.again()
+
+
+def test_a_row_of_a_mapped_table(make_world: Callable[..., World]):
+    """Rows are marked there: the row that kills is marked and kept; history before start_after and
+    what is published already are no suspects."""
+    world = make_world(settings=SETTINGS)
+    world.query(EVENTS)
+    world.query("INSERT INTO public.events (body, published_at) SELECT 'poison', CASE WHEN n > 5 THEN "
+                "now() END FROM generate_series(1, 10) n")
+    world.query("INSERT INTO public.events (body) SELECT CASE WHEN n = 3 THEN 'poison' ELSE 'fine' END "
+                "FROM generate_series(1, 5) n")
+    relay = world.relay(
+        table="public.events", topic=world.topic, pending="published_at IS NULL",
+        after_publish="mark", mark_column="published_at", start_after=5,
+        columns={"id": "seq", "event_id": "uid", "topic": "", "type": "kind", "ordering_key": "",
+                 "partition": "", "message_key": "", "payload": "body", "headers": "",
+                 "created_at": ""})
+    relay.allow_errors("row is dead: moved to outbox_dead")
+    relay.crash_at("row.encode=poison")
+    supervisor = Supervisor([relay])
+    left = "SELECT count(*) FROM public.events WHERE published_at IS NULL AND seq > 5"
+    supervisor.wait(lambda: world.value(left) == 0, "all rows to be marked")
+    assert supervisor.crashes < CRASHES_MAX
+    waiting.until(lambda: world.query(RECORD) == [], 10, "the record to be erased")
+    assert world.query("SELECT source, row_id, reason FROM counterfoil.outbox_dead") == [
+        ("public.events", 13, KILLS_IT)]
+    assert [message.value for message in world.messages()] == [b"fine"] * 4
