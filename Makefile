@@ -48,7 +48,8 @@ library  = $(BUILD)/lib$(1).a
 UNIT_SOURCES = $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT_TESTS   = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT_SOURCES))
 TOOL_SOURCES = $(sort $(wildcard tests/tools/*.c))
-TOOLS        = $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SOURCES))
+WRONG_CLOCK  = tests/tools/wrong-clock
+TOOLS        = $(patsubst %.c,$(BUILD)/%,$(filter-out $(WRONG_CLOCK).c,$(TOOL_SOURCES))) $(BUILD)/$(WRONG_CLOCK).so
 BENCH_SOURCES = $(sort $(wildcard tests/bench/*.c))
 BENCH_TOOLS  = $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_SOURCES))
 C_FILES      = $(foreach part,$(PARTS),$(call sources,$(part))) $(UNIT_SOURCES) $(TOOL_SOURCES) $(BENCH_SOURCES)
@@ -127,6 +128,12 @@ $(BUILD)/tests/tools/%: tests/tools/%.c
 	@mkdir -p $(@D)
 	$(call say,tool $<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LDLIBS)
+
+# Preloaded into programs as they are shipped: without sanitizers.
+$(BUILD)/$(WRONG_CLOCK).so: $(WRONG_CLOCK).c
+	@mkdir -p $(@D)
+	$(call say,tool $<)
+	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fsanitize%,$(CFLAGS)) -fPIC -shared $(LDFLAGS) -o $@ $<
 
 $(BUILD)/tests/bench/%: tests/bench/%.c $(call library,relay) $(call library,ledger) $(call library,common)
 	@mkdir -p $(@D)

@@ -31,9 +31,13 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def template(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_template(postgres, tmp_path_factory.mktemp("template"))
+
+
+def make_template(postgres: Postgres, directory: Path) -> str:
     """A database as `counterfoil migrate` makes it, with the shop's table."""
     postgres.create_database(TEMPLATE)
-    config = tmp_path_factory.mktemp("template") / "counterfoil.conf"
+    config = directory / "counterfoil.conf"
     config.write_text(f'postgres = {{ conninfo = "{postgres.conninfo(TEMPLATE)}"; }};\n')
     done = programs.run("counterfoil", "--config", str(config), "migrate")
     assert done.returncode == 0, done.stderr

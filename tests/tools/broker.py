@@ -4,11 +4,13 @@ with it as a client. A wrapper of another Kafka gives the same methods."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterable, Sequence
+from typing import Iterable, Iterator, Sequence
 
 from confluent_kafka import (OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException,
                              Producer, TopicPartition)
@@ -188,6 +190,15 @@ class Broker(Client):
 
     def set_round_trip(self, milliseconds: int, broker: int = 1) -> None:
         self.command("rtt", broker, milliseconds)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Connections stay, and nothing comes."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self.process.stdin.close()

@@ -49,9 +49,11 @@ class Postgres:
     """One cluster. The server runs as `postgres` when we are root, for it refuses root, and ends
     when the thread that started it ends."""
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, settings: dict[str, str] | None = None,
+                 standby_of: Postgres | None = None) -> None:
         self.bin = binaries()
         self.settings = {**DEFAULTS, **(settings or {})}
+        self.command: list[str] = []    # that becomes the server
         # /tmp and not the caller's directory: the path of a socket is short, and the server's user
         # must be able to reach it.
         self.home = Path(tempfile.mkdtemp(prefix="counterfoil-pg.", dir="/tmp"))
@@ -61,22 +63,27 @@ class Postgres:
         if os.geteuid() == 0:
             user = pwd.getpwnam(SUPERUSER)
             os.chown(self.home, user.pw_uid, user.pw_gid)
-        self._initdb()
+        if standby_of:
+            self._make("pg_basebackup", "-D", str(self.data), "-d", standby_of.conninfo(), "-R",
+                       "-c", "fast", "--no-sync")
+        else:
+            self._make("initdb", "-D", str(self.data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
+                       "--locale=C.UTF-8", "--no-sync")
 
-    def _as_server(self, *extra: str) -> list[str]:
+    def as_server(self, *extra: str) -> list[str]:
         """The beginning of a command that runs as the server's user."""
         command = ["setpriv", *extra]
         if os.geteuid() == 0:
             command += [f"--reuid={SUPERUSER}", f"--regid={SUPERUSER}", "--init-groups"]
         return [*command, "--"]
 
-    def _initdb(self) -> None:
-        command = [str(self.bin / "initdb"), "-D", str(self.data), "-U", SUPERUSER, "-A", "trust",
-                   "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
-        done = subprocess.run(self._as_server("--no-new-privs") + command, cwd="/",
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    def _make(self, program: str, *arguments: str) -> None:
+        """The files of the cluster."""
+        done = subprocess.run(
+            self.as_server("--no-new-privs") + [str(self.bin / program), *arguments], cwd="/",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
-            raise RuntimeError(f"initdb: {done.stdout.decode(errors='replace')}")
+            raise RuntimeError(f"{program}: {done.stdout.decode(errors='replace')}")
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -92,8 +99,8 @@ class Postgres:
         options = [f"-c{name}={value}" for name, value in settings.items()]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                self._as_server("--pdeathsig", "INT") + [str(self.bin / "postgres"), "-D",
-                                                         str(self.data), *options],
+                [*self.as_server("--pdeathsig", "INT"), *self.command, str(self.bin / "postgres"),
+                 "-D", str(self.data), *options],
                 cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         waiting.until(lambda: self.process.poll() is not None or self.answers(), timeout,
                       f"PostgreSQL to answer; see {self.log}")

@@ -62,6 +62,7 @@ class Program:
         self.config = directory / f"{name}.conf"
         self.log_path = directory / f"{name}.log"
         self.environment = environment or {}
+        self.command: list[str] = []    # that becomes the program
         self.process: subprocess.Popen[bytes] | None = None
         self.frozen = False
         self._started_at = 0      # where the log of the present run begins
@@ -89,7 +90,7 @@ class Program:
             environment["COUNTERFOIL_CRASH"] = self._crash
         with open(self.log_path, "ab") as log:
             self.process = children.spawn(
-                [str(build / self.program), "--config", str(self.config)],
+                [*self.command, str(build / self.program), "--config", str(self.config)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         if ready:
             self.wait_for("ready", timeout)
