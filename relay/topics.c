@@ -240,7 +240,7 @@ bool topics_rejected(struct topics *topics, struct topic *topic, int64_t id, boo
 	return false;
 }
 
-void topics_full(struct topics *topics, struct topic *topic, int64_t id, uint32_t lane, usec_t now)
+void topics_full(struct topics *topics, struct topic *topic, int64_t id, uint64_t lane, usec_t now)
 {
 	topic_withheld(topic, id);
 	topic->lane = lane;
@@ -312,7 +312,7 @@ void topics_give_up_stalled(struct topics *topics, usec_t now)
 	}
 }
 
-void topics_room(struct topics *topics, uint32_t lane)
+void topics_room(struct topics *topics, uint64_t lane)
 {
 	for (size_t i = 0; i < topics->shut_count; i++) {
 		struct topic *topic = topics->shut[i];
@@ -342,11 +342,17 @@ static bool due(const struct topic *topic, usec_t now)
 		(topic->cause == TOPIC_ERROR && topic->retry_at <= now));
 }
 
-struct topic *topics_probe(struct topics *topics, usec_t now)
+/* Rows between the head and `from` may have to be sent before: they are yet to be met. */
+static bool reached(const struct topic *topic, int64_t head)
+{
+	return topic->from <= head || topic->from - 1 == head;
+}
+
+struct topic *topics_probe(struct topics *topics, int64_t head, usec_t now)
 {
 	for (size_t i = 0; i < topics->shut_count; i++) {
 		struct topic *topic = topics->shut[i];
-		if (!due(topic, now))
+		if (!due(topic, now) || !reached(topic, head))
 			continue;
 		topic->met = TOPIC_NOTHING;
 		return topic;

@@ -62,7 +62,7 @@ struct topic {
 	uint32_t rejected; /* rows in a row, for the same reason */
 
 	size_t in_flight;
-	uint32_t lane; /* that was full */
+	uint64_t lane; /* that was full */
 	usec_t oldest; /* fetch of its oldest row in flight, by the last look; USEC_NEVER: none */
 	uint64_t delivered;
 	uint64_t reported;             /* of these, when they were last reported of */
@@ -120,7 +120,7 @@ void topics_failed(struct topics *topics, struct topic *topic, int64_t id, bool 
 bool topics_rejected(struct topics *topics, struct topic *topic, int64_t id, bool sent, bool alone,
 		     const char *reason, usec_t now);
 /* A row has no room: its part of the window is full and does not move. */
-void topics_full(struct topics *topics, struct topic *topic, int64_t id, uint32_t lane, usec_t now);
+void topics_full(struct topics *topics, struct topic *topic, int64_t id, uint64_t lane, usec_t now);
 
 /* --- from time to time -------------------------------------------------------------------------
  */
@@ -135,15 +135,15 @@ size_t topics_stalled(const struct topics *topics);
 /* These rows are about to be forgotten: what stalls is to be probed from now on. */
 void topics_give_up_stalled(struct topics *topics, usec_t now);
 /* There is room again in this lane. */
-void topics_room(struct topics *topics, uint32_t lane);
+void topics_room(struct topics *topics, uint64_t lane);
 /* Its number of partitions changed; true: nothing of it is in flight, so it may be changed now. */
 bool topics_repartition(struct topics *topics, struct topic *topic, usec_t now);
 
 /* --- what to read for them ---------------------------------------------------------------------
  */
 
-/* A topic to probe now, from topic->from on; NULL: none. */
-struct topic *topics_probe(struct topics *topics, usec_t now);
+/* A topic to probe now, from topic->from on; NULL: none. head: how far the others were read. */
+struct topic *topics_probe(struct topics *topics, int64_t head, usec_t now);
 /* Its first row is in flight now, alone. */
 void topics_probe_sent(struct topics *topics, struct topic *topic);
 /* The reading came to this id and found no row of it; more: there may be some behind it. */

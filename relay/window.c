@@ -1,19 +1,12 @@
-/* The rows in flight: a fixed pool, an index by id (open addressing, at most half full), and a
- * count for each lane. */
+/* The rows in flight: a fixed pool, an index by id (open addressing, at most half full), and the
+ * lanes. */
 #include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "lanes.h"
 #include "mem.h"
-
-#define LANES 1024
-
-struct lane {
-	uint32_t rows;
-	uint64_t bytes;
-	usec_t moved; /* its last report, or when it was no longer empty */
-};
 
 struct window {
 	size_t rows_max;
@@ -35,7 +28,7 @@ struct window {
 
 	size_t mask;
 	struct window_row **index;
-	struct lane lanes[LANES];
+	struct lanes *lanes;
 };
 
 /* --- the index --- */
@@ -80,21 +73,16 @@ static void set_state(struct window_row *row, enum window_state state)
 
 static void count_in(struct window *window, const struct window_row *row, usec_t now)
 {
-	struct lane *lane = &window->lanes[row->lane];
-	if (lane->rows == 0)
-		lane->moved = now;
 	window->in_flight++;
 	window->bytes += row->bytes;
-	lane->rows++;
-	lane->bytes += row->bytes;
+	lanes_in(window->lanes, row->lane, row->bytes, now);
 }
 
 static void count_out(struct window *window, const struct window_row *row)
 {
 	window->in_flight--;
 	window->bytes -= row->bytes;
-	window->lanes[row->lane].rows--;
-	window->lanes[row->lane].bytes -= row->bytes;
+	lanes_out(window->lanes, row->lane, row->bytes);
 }
 
 static void release(struct window *window, struct window_row *row)
@@ -131,9 +119,9 @@ static void clear_acked(struct window *window)
 	window->acked = 0;
 }
 
-uint32_t window_lane(uint32_t topic_hash, int32_t partition)
+uint64_t window_lane(uint32_t topic_hash, int32_t partition)
 {
-	return (topic_hash + (uint32_t)partition + 1) % LANES;
+	return (uint64_t)topic_hash << 32 | (uint32_t)(partition + 1);
 }
 
 static size_t least(size_t a, size_t b)
@@ -148,14 +136,15 @@ static size_t left(size_t max, size_t used)
 
 static bool stands_still(const struct lane *lane, usec_t now)
 {
-	return lane->rows > 0 && now - lane->moved > WINDOW_STILL;
+	return now - lane->moved > WINDOW_STILL;
 }
 
 size_t window_room(const struct window *window, usec_t now, size_t *bytes_r)
 {
-	size_t rows = 0, bytes = 0;
-	for (size_t i = 0; i < LANES; i++) {
-		const struct lane *lane = &window->lanes[i];
+	size_t rows = 0, bytes = 0, count;
+	const struct lane *lanes = lanes_all(window->lanes, &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct lane *lane = &lanes[i];
 		if (lane->rows <= rows && lane->bytes <= bytes)
 			continue;
 		if (stands_still(lane, now))
@@ -171,17 +160,18 @@ size_t window_room(const struct window *window, usec_t now, size_t *bytes_r)
 		     window->pool_size - window->in_flight - window->undeleted - window->condemned);
 }
 
-bool window_fits(const struct window *window, uint32_t lane, usec_t now)
+bool window_fits(const struct window *window, uint64_t lane, usec_t now)
 {
-	const struct lane *its = &window->lanes[lane];
-	return !stands_still(its, now) ||
+	const struct lane *its = lanes_find(window->lanes, lane);
+	return !its || !stands_still(its, now) ||
 	       (its->rows < window->lane_rows_max && its->bytes < window->lane_bytes_max);
 }
 
-bool window_eased(const struct window *window, uint32_t lane)
+bool window_eased(const struct window *window, uint64_t lane)
 {
-	const struct lane *its = &window->lanes[lane];
-	return its->rows <= window->lane_rows_max / 2 && its->bytes <= window->lane_bytes_max / 2;
+	const struct lane *its = lanes_find(window->lanes, lane);
+	return !its ||
+	       (its->rows <= window->lane_rows_max / 2 && its->bytes <= window->lane_bytes_max / 2);
 }
 
 size_t window_share(const struct window *window, size_t *bytes_r)
@@ -220,8 +210,8 @@ struct window_row *window_add(struct window *window, const struct window_claim *
 
 void window_ack(struct window *window, struct window_row *row, usec_t now)
 {
-	window->lanes[row->lane].moved = now;
 	count_out(window, row);
+	lanes_moved(window->lanes, row->lane, now);
 	window->undeleted++;
 	append_acked(window, row);
 }
@@ -335,6 +325,7 @@ struct window *window_new(size_t rows, size_t bytes)
 	window->lane_bytes_max = (bytes + WINDOW_SHARE - 1) / WINDOW_SHARE;
 	window->pool_size = rows * 2;
 	window->pool = mem_zero(window->pool_size * sizeof(*window->pool));
+	window->lanes = lanes_new(window->pool_size);
 	window->mask = 1;
 	while (window->mask < window->pool_size * 2)
 		window->mask = window->mask << 1 | 1;
@@ -347,6 +338,7 @@ void window_free(struct window *window)
 {
 	if (!window)
 		return;
+	lanes_free(window->lanes);
 	free(window->pool);
 	free(window->index);
 	free(window);

@@ -34,7 +34,7 @@ enum window_state {
 struct window_row {
 	uint32_t hash; /* for the partitioner, which reads it on another thread: set before the row
 			* is handed over, and the row stays where it is until it is reported */
-	uint32_t lane;
+	uint64_t lane;
 	uint32_t bytes;
 	uint8_t state; /* enum window_state */
 	bool alone;    /* nothing else of its topic is in flight */
@@ -52,7 +52,7 @@ struct window_claim {
 	int64_t id;
 	const void *event_id;
 	uint32_t hash;
-	uint32_t lane; /* from window_lane() */
+	uint64_t lane; /* from window_lane() */
 	uint32_t bytes;
 	uint64_t order;
 	struct topic *topic;
@@ -61,17 +61,16 @@ struct window_claim {
 struct window *window_new(size_t rows, size_t bytes);
 void window_free(struct window *window);
 
-/* The lane of a partition (-1: not known yet). Two partitions may share a lane: then they also
- * share its part of the window. */
-uint32_t window_lane(uint32_t topic_hash, int32_t partition);
+/* The lane of a partition (-1: not known yet). */
+uint64_t window_lane(uint32_t topic_hash, int32_t partition);
 
 /* How many rows and bytes may be fetched whatever partition they turn out to go to. now 0: none is
  * taken to stand still. */
 size_t window_room(const struct window *window, usec_t now, size_t *bytes_r);
 /* Is there room for another row in this lane? Always, while it moves. */
-bool window_fits(const struct window *window, uint32_t lane, usec_t now);
+bool window_fits(const struct window *window, uint64_t lane, usec_t now);
 /* A lane that was full is half empty again. */
-bool window_eased(const struct window *window, uint32_t lane);
+bool window_eased(const struct window *window, uint64_t lane);
 
 /* One partition's part of the window. */
 size_t window_share(const struct window *window, size_t *bytes_r);
