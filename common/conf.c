@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conf_check.h"
+#include "conf_later.h"
 #include "conf_places.h"
 #include "conf_profiles.h"
 #include "conf_read.h"
@@ -91,6 +92,7 @@ static void load(struct conf *conf, const struct conf_source *source, struct con
 		return; /* there is no tree, so nothing of it is missing */
 	if (program == CONF_LEDGER)
 		conf_read_required(conf, faults);
+	conf_later_check(conf, faults);
 	conf_profiles_add(conf);
 	conf_check_sections(conf, source, faults);
 	conf_check_rules(conf, source, faults);

@@ -11,7 +11,7 @@ void conf_check_sections(const struct conf *conf, const struct conf_source *sour
 			 struct conf_faults *faults);
 /* relay: of this table, and of what is published from it. */
 void conf_check_relay(const struct conf_relay *relay, struct conf_faults *faults);
-/* targets, effects, profiles. Looks for the TLS files, for the ledger. */
+/* targets, tenants, effects, profiles. Looks for the TLS files, for the ledger. */
 void conf_check_rules(const struct conf *conf, const struct conf_source *source,
 		      struct conf_faults *faults);
 

@@ -1,32 +1,16 @@
-/* Every key that exists: name, type, default, bounds, meaning.
+/* Every key that exists: name, type, default, bounds, meaning; those of the lists in
+ * conf_keys_rules.c.
  *
- * The rows here, the sample conf/counterfoil.conf and the reference conf/KEYS.md say the same:
+ * The rows, the sample conf/counterfoil.conf and the reference conf/KEYS.md say the same:
  * tests/checks/conf-documented compares them. */
 #include "conf_keys.h"
 
 #include "conf.h"
+#include "conf_rows.h"
 
 #define KIB ((int64_t)1024)
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
-
-#define KEY_AS(name_, owner_, field_, type_, fallback_, meaning_, ...)                             \
-	{                                                                                          \
-		.name = (name_), .type = (type_), .offset = offsetof(struct owner_, field_),       \
-		.fallback = (fallback_), .meaning = (meaning_), ##__VA_ARGS__                      \
-	}
-#define KEY(owner_, field_, ...) KEY_AS(#field_, owner_, field_, __VA_ARGS__)
-#define RANGE(low_, high_)       .low = (low_), .high = (high_)
-#define GROUP(name_, table_, meaning_)                                                             \
-	{                                                                                          \
-		.name = (name_), .type = CONF_GROUP, .meaning = (meaning_), .group = &(table_)     \
-	}
-#define TABLE(keys_)                                                                               \
-	{                                                                                          \
-		.keys = (keys_), .count = sizeof(keys_) / sizeof((keys_)[0])                       \
-	}
-#define REQUIRED  .required = true
-#define NOT_EMPTY RANGE(1, 4096)
 
 static const struct conf_key general_keys[] = {
 	KEY(conf_general, environment, CONF_TEXT, "",
@@ -185,6 +169,8 @@ static const struct conf_word unmatched_words[] = {
 	{ 0 },
 };
 
+#define KEPT RANGE(USEC_SEC, 100 * 365 * USEC_DAY)
+
 static const struct conf_key ledger_keys[] = {
 	KEY(conf_ledger, conninfo, CONF_TEXT, "",
 	    "the ledger's own connection string, instead of postgres.conninfo"),
@@ -194,6 +180,10 @@ static const struct conf_key ledger_keys[] = {
 	    "where a topic without any position begins: \"earliest\", \"latest\" or a time such as "
 	    "\"2026-01-31T00:00:00Z\"; required as long as there is such a topic; \"earliest\" "
 	    "performs its whole history"),
+	KEY(conf_ledger, shadow, CONF_BOOL, "false",
+	    "record and render everything, send nothing; each key ends as completed, and says that "
+	    "it was not sent",
+	    LATER),
 	KEY(conf_ledger, unmatched, CONF_WORD, "pass",
 	    "an event of a subscribed topic that no effect asks for: count it, or keep it as "
 	    "poison",
@@ -201,6 +191,10 @@ static const struct conf_key ledger_keys[] = {
 	KEY(conf_ledger, poison_max_bytes, CONF_SIZE, "1MiB",
 	    "of a poison message's value this much is kept; the rest is cut, the hash is of all",
 	    RANGE(KIB, 64 * MIB)),
+	KEY(conf_ledger, poison_limit, CONF_INT, "100000",
+	    "poison messages of one topic that wait for a person; with so many the topic pauses, "
+	    "and nothing is dropped",
+	    RANGE(1, 10000000), LATER),
 	KEY(conf_ledger, batch, CONF_INT, "500", "messages recorded in one transaction",
 	    RANGE(1, 10000)),
 	KEY(conf_ledger, intake_wait, CONF_DURATION, "20ms", "a batch waits so long to fill",
@@ -219,6 +213,18 @@ static const struct conf_key ledger_keys[] = {
 	    RANGE(1, 10000)),
 	KEY(conf_ledger, result_wait, CONF_DURATION, "5ms", "a result waits so long for others",
 	    RANGE(0, 10 * USEC_SEC)),
+	KEY(conf_ledger, request_keep, CONF_DURATION, "30d",
+	    "a finished key's request is kept for so long", KEPT, LATER),
+	KEY(conf_ledger, attempt_keep, CONF_DURATION, "400d",
+	    "and the record of its attempts; not shorter than the retention of any effect, unless "
+	    "that is \"forever\"",
+	    KEPT, LATER),
+	KEY(conf_ledger, pruned_keep, CONF_DURATION, "90d",
+	    "after its retention a key, without request and attempts, still answers duplicates for "
+	    "so long",
+	    KEPT, LATER),
+	KEY(conf_ledger, audit_keep, CONF_DURATION, "2y",
+	    "what people did, and why, is kept for so long", KEPT, LATER),
 	KEY(conf_ledger, response_keep, CONF_SIZE, "16KiB", "of an answer's body this much is kept",
 	    RANGE(0, 16 * MIB)),
 };
@@ -288,190 +294,44 @@ static const struct conf_key log_keys[] = {
 };
 static const struct conf_table log_table = TABLE(log_keys);
 
-static const struct conf_key target_keys[] = {
-	KEY(conf_target, name, CONF_TEXT, NULL,
-	    "its identity: keys that were recorded for it find it by this name", REQUIRED),
-	KEY(conf_target, url, CONF_TEXT, NULL,
-	    "http:// or https://, host, and where there is one a path that all requests begin with",
-	    REQUIRED),
-	KEY(conf_target, profile, CONF_TEXT, NULL,
-	    "how it treats an idempotency key: \"stripe-v1\", \"plain\" or one of profiles",
-	    REQUIRED),
-	KEY(conf_target, auth, CONF_TEXT, "",
-	    "value of the Authorization header, with ${secret} in it: the first line of "
-	    "secret_file"),
-	KEY(conf_target, secret_file, CONF_TEXT, "", "file whose first line is the secret"),
-	KEY(conf_target, headers, CONF_PAIRS, NULL,
-	    "headers of every request, (\"name\", \"value\") each; one of the same name in an "
-	    "effect "
-	    "wins",
-	    .headers = true),
-	KEY(conf_target, connect_timeout, CONF_DURATION, "3s", "to be connected, TLS included",
-	    RANGE(USEC_MS, 10 * USEC_MIN)),
-	KEY(conf_target, timeout, CONF_DURATION, "30s",
-	    "for the whole request; longer than the slowest good answer takes",
-	    RANGE(USEC_MS, USEC_DAY)),
-	KEY(conf_target, concurrency, CONF_INT, "20", "requests in flight to it, for each process",
-	    RANGE(1, 10000)),
-	KEY(conf_target, ca_file, CONF_TEXT, "",
-	    "certificates to trust, PEM; \"\": those of the system"),
-	KEY(conf_target, cert_file, CONF_TEXT, "", "our own certificate, PEM"),
-	KEY(conf_target, key_file, CONF_TEXT, "", "and its key"),
-	KEY(conf_target, provider_id, CONF_TEXT, "/id",
-	    "JSON pointer to the provider's own id in an answer"),
-};
-static const struct conf_table target_table = TABLE(target_keys);
-
-static const struct conf_word quotings[] = {
-	{ "raw", CONF_QUOTING_RAW },
-	{ "string", CONF_QUOTING_STRING },
-	{ 0 },
-};
-static const struct conf_word stores_words[] = {
-	{ "none", CONF_STORES_NONE },
-	{ "2xx", CONF_STORES_2XX },
-	{ "all", CONF_STORES_ALL },
-	{ 0 },
-};
-
-static const struct conf_key profile_keys[] = {
-	KEY(conf_profile, name, CONF_TEXT, NULL, "what a target's profile names", REQUIRED),
-	KEY(conf_profile, header, CONF_TEXT, "Idempotency-Key",
-	    "header that carries the key; \"\": none is sent"),
-	KEY(conf_profile, quoting, CONF_WORD, "raw",
-	    "the key as it is, or as a quoted string with \" around it", .words = quotings),
-	KEY(conf_profile, max_length, CONF_INT, "255",
-	    "longest key that the provider takes; a longer one is replaced by a hash of it",
-	    RANGE(51, 1024)),
-	KEY(conf_profile, characters, CONF_TEXT, "",
-	    "characters that a key may hold, as in \"a-zA-Z0-9_-\"; \"\": all visible ASCII",
-	    RANGE(0, 256)),
-	KEY(conf_profile, window, CONF_DURATION, "0s",
-	    "the provider knows a key for so long after its first use, or \"forever\"; \"0s\": it "
-	    "does not honour keys, and idempotent effects are refused",
-	    RANGE(0, 100 * 365 * USEC_DAY), .never = "forever"),
-	KEY_AS("stores_errors", conf_profile, stores, CONF_WORD, "none",
-	       "which answers it keeps for a key and gives again: none, those that succeeded, all",
-	       .words = stores_words),
-	KEY(conf_profile, in_progress, CONF_STATUSES, NULL,
-	    "statuses that mean: still working on this key, as in (409)"),
-	KEY(conf_profile, mismatch, CONF_STATUSES, NULL,
-	    "statuses that mean: this key came before with other content, as in (422)"),
-	KEY(conf_profile, safe_503, CONF_BOOL, "false",
-	    "503 is the provider's promise that nothing was done"),
-};
-static const struct conf_table profile_table = TABLE(profile_keys);
-
-static const struct conf_key on_keys[] = {
-	KEY(conf_effect, topic, CONF_TEXT, NULL, "Kafka topic", REQUIRED),
-	KEY_AS("type", conf_effect, types, CONF_TEXTS, NULL,
-	       "event type, or a list of them; exact, no wildcards; none: every type"),
-};
-static const struct conf_table on_table = TABLE(on_keys);
-
-static const struct conf_word methods[] = {
-	{ "GET", 0 }, { "POST", 1 }, { "PUT", 2 }, { "PATCH", 3 }, { "DELETE", 4 }, { 0 },
-};
-
-static const struct conf_key request_keys[] = {
-	KEY(conf_effect, method, CONF_TEXT, "POST", "HTTP method", .words = methods),
-	KEY(conf_effect, path, CONF_TEXT, "/", "template, appended to the target's url", NOT_EMPTY),
-	KEY(conf_effect, query, CONF_PAIRS, NULL,
-	    "parameters, (\"name\", \"template\") each, escaped as they are appended"),
-	KEY(conf_effect, headers, CONF_PAIRS, NULL, "headers, (\"name\", \"template\") each",
-	    .headers = true),
-	KEY(conf_effect, content_type, CONF_TEXT, "",
-	    "of the body, which decides how values are escaped in it; \"\": the event's own, or "
-	    "application/json where there is a body"),
-	KEY(conf_effect, body, CONF_TEXT, NULL,
-	    "template; without it the event's payload is sent, byte for byte"),
-};
-static const struct conf_table request_table = TABLE(request_keys);
-
-static const struct conf_word strategies[] = {
-	{ "none", CONF_RETRY_NONE },
-	{ "fixed", CONF_RETRY_FIXED },
-	{ "exponential", CONF_RETRY_EXPONENTIAL },
-	{ 0 },
-};
-
-static const struct conf_key retry_keys[] = {
-	KEY_AS("strategy", conf_effect, retry.strategy, CONF_WORD, "exponential",
-	       "pauses between attempts", .words = strategies),
-	KEY_AS("first", conf_effect, retry.first, CONF_DURATION, "2s",
-	       "the fixed pause, or the greatest first one", RANGE(USEC_MS, 30 * USEC_DAY)),
-	KEY_AS("max", conf_effect, retry.max, CONF_DURATION, "10m",
-	       "pauses double up to this, each drawn at random below its limit",
-	       RANGE(USEC_MS, 30 * USEC_DAY)),
-	KEY_AS("attempts", conf_effect, retry.attempts, CONF_INT, "12", "sends, the first included",
-	       RANGE(1, 10000)),
-};
-static const struct conf_table retry_table = TABLE(retry_keys);
-
-static const struct conf_word effect_modes[] = {
-#define X(symbol, name, meaning) { name, EFFECT_##symbol },
-	EFFECT_MODES(X)
-#undef X
-		{ 0 },
-};
-
-static const struct conf_key effect_keys[] = {
-	KEY(conf_effect, name, CONF_TEXT, NULL, "its identity, together with the key", REQUIRED),
-	GROUP("on", on_table, "the events that lead to it"),
-	KEY(conf_effect, target, CONF_TEXT, NULL, "name of one of targets", REQUIRED),
-	KEY(conf_effect, mode, CONF_WORD, "idempotent",
-	    "idempotent: resent with the same key inside the profile's window; at_most_once: never "
-	    "resent once it may have left; natural: PUT or DELETE of a fixed URL (this version "
-	    "serves idempotent)",
-	    .words = effect_modes),
-	KEY(conf_effect, key, CONF_TEXT, NULL,
-	    "template of the idempotency key, made from what is the same whenever the same "
-	    "operation is asked for",
-	    REQUIRED, NOT_EMPTY),
-	KEY(conf_effect, tenant, CONF_TEXT, "",
-	    "template; keys of different tenants never meet, neither here nor at the provider"),
-	GROUP("request", request_table, "what is sent"),
-	GROUP("retry", retry_table, "when it is sent again"),
-	KEY(conf_effect, retention, CONF_DURATION, NULL,
-	    "a finished key is remembered for so long, or \"forever\": afterwards the same event "
-	    "would be performed again",
-	    REQUIRED, RANGE(USEC_SEC, 100 * 365 * USEC_DAY), .never = "forever"),
-	KEY(conf_effect, not_after, CONF_DURATION, "none",
-	    "age of the event at which a key that was never sent is given up, or \"none\"",
-	    RANGE(USEC_MS, 100 * 365 * USEC_DAY), .never = "none"),
-	KEY(conf_effect, delay, CONF_DURATION, "0s", "the first send is held back for so long",
-	    RANGE(0, 365 * USEC_DAY)),
-	KEY(conf_effect, tombstone, CONF_BOOL, "false", "events without a payload match too"),
-	KEY(conf_effect, dead_letter_topic, CONF_TEXT, "",
-	    "where an event goes whose effect is given up; \"\": TOPIC.dlq"),
-};
-static const struct conf_table effect_table = TABLE(effect_keys);
-
 #define SECTION(name_)                                                                             \
 	{                                                                                          \
 		.name = #name_, .table = &name_##_table, .offset = offsetof(struct conf, name_)    \
 	}
-#define LIST(name_, item_)                                                                         \
+#define LIST(name_, item_, ...)                                                                    \
 	{                                                                                          \
-		.name = #name_, .table = &item_##_table, .offset = offsetof(struct conf, name_),   \
+		.name = #name_, .table = &conf_##item_##_table,                                    \
+		.offset = offsetof(struct conf, name_),                                            \
 		.count_offset = offsetof(struct conf, item_##_count),                              \
-		.item_size = sizeof(struct conf_##item_)                                           \
+		.item_size = sizeof(struct conf_##item_), ##__VA_ARGS__                            \
 	}
 
 const struct conf_section conf_sections[] = {
-	SECTION(general), SECTION(postgres),     SECTION(kafka),        SECTION(relay),
-	SECTION(ledger),  LIST(targets, target), LIST(effects, effect), LIST(profiles, profile),
-	SECTION(console), SECTION(http),         SECTION(log),
+	SECTION(general),
+	SECTION(postgres),
+	SECTION(kafka),
+	SECTION(relay),
+	SECTION(ledger),
+	LIST(targets, target),
+	LIST(tenants, tenant, LATER),
+	LIST(effects, effect),
+	LIST(profiles, profile),
+	SECTION(console),
+	SECTION(http),
+	SECTION(log),
 };
 const size_t conf_section_count = sizeof(conf_sections) / sizeof(conf_sections[0]);
 
 const char *conf_type_name(enum conf_type type)
 {
 	static const char *const names[] = {
-		[CONF_BOOL] = "bool",          [CONF_INT] = "int",     [CONF_TEXT] = "text",
-		[CONF_DURATION] = "duration",  [CONF_SIZE] = "size",   [CONF_WORD] = "word",
-		[CONF_START] = "word or time", [CONF_PAIRS] = "pairs", [CONF_TEXTS] = "texts",
-		[CONF_STATUSES] = "statuses",  [CONF_GROUP] = "group",
+		[CONF_BOOL] = "bool",           [CONF_INT] = "int",
+		[CONF_TEXT] = "text",           [CONF_DURATION] = "duration",
+		[CONF_SIZE] = "size",           [CONF_WORD] = "word",
+		[CONF_START] = "word or time",  [CONF_PAIRS] = "pairs",
+		[CONF_TEXTS] = "texts",         [CONF_STATUSES] = "statuses",
+		[CONF_GROUP] = "group",         [CONF_RATE] = "rate",
+		[CONF_PREDICATE] = "predicate", [CONF_POINTERS] = "pointers",
 	};
 	return names[type];
 }

@@ -7,17 +7,20 @@
 #include <stdint.h>
 
 enum conf_type {
-	CONF_BOOL,     /* bool */
-	CONF_INT,      /* int64_t */
-	CONF_TEXT,     /* char * */
-	CONF_DURATION, /* usec_t */
-	CONF_SIZE,     /* int64_t, bytes */
-	CONF_WORD,     /* an enum */
-	CONF_START,    /* ledger.start: enum conf_start, and the time beside it */
-	CONF_PAIRS,    /* struct conf_pairs */
-	CONF_TEXTS,    /* struct conf_texts */
-	CONF_STATUSES, /* struct conf_texts of HTTP statuses */
-	CONF_GROUP,    /* keys of the same struct, one name deeper */
+	CONF_BOOL,      /* bool */
+	CONF_INT,       /* int64_t */
+	CONF_TEXT,      /* char * */
+	CONF_DURATION,  /* usec_t */
+	CONF_SIZE,      /* int64_t, bytes */
+	CONF_WORD,      /* an enum */
+	CONF_START,     /* ledger.start: enum conf_start, and the time beside it */
+	CONF_PAIRS,     /* struct conf_pairs */
+	CONF_TEXTS,     /* struct conf_texts */
+	CONF_RATE,      /* struct conf_rate */
+	CONF_PREDICATE, /* struct conf_predicate */
+	CONF_STATUSES,  /* struct conf_texts of HTTP statuses */
+	CONF_POINTERS,  /* struct conf_texts of JSON pointers */
+	CONF_GROUP,     /* keys of the same struct, one name deeper */
 };
 
 struct conf_word {
@@ -38,9 +41,12 @@ struct conf_key {
 	const char *meaning;
 	int64_t low, high; /* bounds of a number, of a duration, of a size, of a text's length */
 	const struct conf_word *words;
-	const char *never; /* the word for USEC_NEVER, or NULL */
+	const char *never; /* the word for USEC_NEVER, for no rate, or NULL */
 	const struct conf_table *group;
 	bool headers; /* pairs that are headers: some carry a secret */
+	/* Read and checked, but nothing is done with it yet: anything but its default is refused,
+	 * and no document shows it. Of a group: all keys in it. */
+	bool later;
 };
 
 struct conf_table {
@@ -56,7 +62,13 @@ struct conf_section {
 	size_t offset;
 	size_t count_offset;
 	size_t item_size;
+	bool later; /* a list that must be empty, as a key that comes later */
 };
+
+extern const struct conf_table conf_target_table;
+extern const struct conf_table conf_tenant_table;
+extern const struct conf_table conf_effect_table;
+extern const struct conf_table conf_profile_table;
 
 extern const struct conf_section conf_sections[];
 extern const size_t conf_section_count;

@@ -29,18 +29,28 @@ static bool all_alnum_or(const char *text, size_t length, const char *others)
 /* --- URL ---------------------------------------------------------------------------------------
  */
 
-/* What stands behind http:// or https://, or NULL. */
+static bool has_scheme(const char *url, size_t length, const char *scheme)
+{
+	return length == strlen(scheme) && strncasecmp(url, scheme, length) == 0;
+}
+
+bool conf_url_is_mail(const char *url)
+{
+	const char *colon = strstr(url, "://");
+	size_t length = colon ? (size_t)(colon - url) : 0;
+	return has_scheme(url, length, "smtp") || has_scheme(url, length, "smtps");
+}
+
+/* What stands behind http:// or https://, smtp:// or smtps://, or NULL. */
 static const char *after_scheme(const char *url, struct err *err)
 {
 	const char *colon = strstr(url, "://");
 	size_t length = colon ? (size_t)(colon - url) : 0;
 	if (length == 0)
 		err_set(err, "has no scheme; write http://HOST or https://HOST");
-	else if ((length == 4 && strncasecmp(url, "http", 4) == 0) ||
-		 (length == 5 && strncasecmp(url, "https", 5) == 0))
+	else if (has_scheme(url, length, "http") || has_scheme(url, length, "https") ||
+		 conf_url_is_mail(url))
 		return colon + 3;
-	else if (strncasecmp(url, "smtp", 4) == 0)
-		err_set(err, "mail (smtp) is not a target of this version; http and https are");
 	else
 		err_set(err, "the scheme must be http or https");
 	return NULL;
@@ -111,6 +121,14 @@ static bool has_dot_segment(const char *path)
 	return false;
 }
 
+static bool check_mail_path(const char *path, struct err *err)
+{
+	if (!*path || all_alnum_or(path + 1, strlen(path + 1), ".-"))
+		return true;
+	return err_set(err, "behind a mail server only \"/\" and a name may follow: our own, by "
+			    "which we greet it");
+}
+
 bool conf_url_check(const char *url, struct err *err)
 {
 	for (const char *c = url; *c; c++)
@@ -134,7 +152,7 @@ bool conf_url_check(const char *url, struct err *err)
 		return err_set(err, "holds a query; it belongs in request.query of the effects");
 	if (has_dot_segment(path))
 		return err_set(err, "holds a segment \".\" or \"..\"");
-	return true;
+	return !conf_url_is_mail(url) || check_mail_path(path, err);
 }
 
 /* --- connection string --------------------------------------------------------------------------

@@ -4,8 +4,9 @@
 
 #include "err.h"
 
-/* A target's URL: http or https, a host, no user, query, fragment or dot segment. */
+/* A target's URL: http, https, smtp or smtps, a host, no user, query, fragment or dot segment. */
 MUST_USE bool conf_url_check(const char *url, struct err *err);
+bool conf_url_is_mail(const char *url); /* smtp or smtps */
 
 /* A libpq connection string or URI holds no secret. Nothing of it is shown. What is wrong with it
  * otherwise is libpq's to say. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conf.h"
+#include "conf_forms.h"
 #include "conf_keys.h"
 #include "conf_places.h"
 #include "conf_profiles.h"
@@ -110,6 +111,20 @@ static void put_word(struct buf *out, const struct conf_key *key, const void *fi
 	put_text(out, word->name ? word->name : "");
 }
 
+static void put_rate(struct buf *out, const struct conf_key *key, const struct conf_rate *rate)
+{
+	BUF_AUTO struct buf text = { 0 };
+	conf_rate_format(rate, &text);
+	put_text(out, rate->events || !key->never ? text.data : key->never);
+}
+
+static void put_predicate(struct buf *out, const struct conf_predicate *predicate)
+{
+	BUF_AUTO struct buf text = { 0 };
+	conf_predicate_format(predicate, &text);
+	put_text(out, buf_text(&text));
+}
+
 static void put_start(struct buf *out, const struct conf_ledger *ledger)
 {
 	char time[32];
@@ -168,7 +183,14 @@ static void put_value(struct buf *out, const struct conf_key *key, const void *b
 	case CONF_START:
 		put_start(out, base);
 		break;
+	case CONF_RATE:
+		put_rate(out, key, field);
+		break;
+	case CONF_PREDICATE:
+		put_predicate(out, field);
+		break;
 	case CONF_TEXTS:
+	case CONF_POINTERS:
 		put_texts(out, field, true);
 		break;
 	case CONF_STATUSES:
@@ -233,6 +255,8 @@ static void put_group(struct printer *printer, const char *name, const struct co
 static void put_key(struct printer *printer, const struct conf_key *key, const char *path,
 		    const void *base)
 {
+	if (key->later)
+		return;
 	/* a text without a default: to leave it out says something else than "" */
 	if (key->type == CONF_TEXT && !key->fallback &&
 	    !conf_places_find(printer->conf->places, path))
@@ -288,6 +312,8 @@ void conf_print(const struct conf *conf, struct buf *out)
 	struct printer printer = { .conf = conf, .out = out };
 	for (size_t i = 0; i < conf_section_count; i++) {
 		const struct conf_section *section = &conf_sections[i];
+		if (section->later)
+			continue;
 		buf_add_text(out, i ? "\n" : "");
 		begin_line(&printer);
 		if (section->item_size) {

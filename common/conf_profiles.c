@@ -17,6 +17,9 @@ static const struct shipped {
 	const char *in_progress[STATUSES_MAX];
 	const char *mismatch[STATUSES_MAX];
 	bool safe_503;
+	const char *characters;
+	enum conf_protocol protocol;
+	bool later; /* nothing sends by it yet: no target may name it */
 } shipped_profiles[] = {
 	/* https://docs.stripe.com/api/idempotent_requests: keys up to 255 characters, kept for at
 	 * least 24 hours, with the first answer whatever it was, a 500 too; 409 while a request
@@ -30,6 +33,44 @@ static const struct shipped {
 	  .window = 24 * USEC_HOUR,
 	  .stores = CONF_STORES_ALL,
 	  .in_progress = { "409" } },
+	/* draft-ietf-httpapi-idempotency-key-header: a string in quotes; 409 while a request with
+	 * the key is running, 422 for a key with other content; the first answer again, an error
+	 * too. How long a key is known is left to the provider, who publishes it: this is what is
+	 * customary, and another window is a profile of the user's. */
+	{ .name = "ietf-draft",
+	  .header = "Idempotency-Key",
+	  .quoting = CONF_QUOTING_STRING,
+	  .max_length = 255,
+	  .window = 24 * USEC_HOUR,
+	  .stores = CONF_STORES_ALL,
+	  .in_progress = { "409" },
+	  .mismatch = { "422" },
+	  .later = true },
+	/* https://www.standardwebhooks.com: a receiver knows a message by its id, and expects it
+	 * again for days when it did not answer 2xx; the schedule that is recommended there ends
+	 * after 76 hours. How long it remembers ids is its own affair, so this window is what a
+	 * sender may ask for, and not what every receiver keeps. The id is signed with dots around
+	 * it and must not hold one. */
+	{ .name = "standard-webhooks",
+	  .header = "webhook-id",
+	  .quoting = CONF_QUOTING_RAW,
+	  .max_length = 255,
+	  .window = 7 * USEC_DAY,
+	  .stores = CONF_STORES_NONE,
+	  .characters = "!--/-~",
+	  .protocol = CONF_PROTOCOL_WEBHOOK,
+	  .later = true },
+	/* Mail: the key becomes the Message-ID, by which people and some servers find a second
+	 * copy; no server promises to refuse one. With all characters escaped and a host behind
+	 * it, it still fits a line of 998. */
+	{ .name = "smtp",
+	  .header = "Message-ID",
+	  .quoting = CONF_QUOTING_RAW,
+	  .max_length = 255,
+	  .window = 0,
+	  .stores = CONF_STORES_NONE,
+	  .protocol = CONF_PROTOCOL_MAIL,
+	  .later = true },
 	/* A provider that gives no promise. The key is sent, so that it can be found in the
 	 * provider's log; nothing relies on it, and without a window no effect can be idempotent.
 	 */
@@ -45,6 +86,14 @@ static const struct shipped {
 size_t conf_profiles_shipped(void)
 {
 	return SHIPPED;
+}
+
+bool conf_profiles_later(const char *name)
+{
+	for (size_t i = 0; i < SHIPPED; i++)
+		if (strcmp(shipped_profiles[i].name, name) == 0)
+			return shipped_profiles[i].later;
+	return false;
 }
 
 static struct conf_texts texts(const char *const *items)
@@ -72,12 +121,13 @@ void conf_profiles_add(struct conf *conf)
 			.header = mem_text(from->header),
 			.quoting = from->quoting,
 			.max_length = from->max_length,
-			.characters = mem_text(""),
+			.characters = mem_text(from->characters ? from->characters : ""),
 			.window = from->window,
 			.stores = from->stores,
 			.in_progress = texts(from->in_progress),
 			.mismatch = texts(from->mismatch),
 			.safe_503 = from->safe_503,
+			.protocol = from->protocol,
 		};
 	}
 }

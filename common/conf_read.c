@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf_forms.h"
 #include "conf_keys.h"
 #include "conf_near.h"
 #include "conf_value.h"
@@ -70,6 +71,11 @@ static void table_defaults(const struct conf_table *table, void *base)
 	}
 }
 
+static bool is_texts(enum conf_type type)
+{
+	return type == CONF_TEXTS || type == CONF_STATUSES || type == CONF_POINTERS;
+}
+
 static void table_free(const struct conf_table *table, void *base)
 {
 	for (size_t i = 0; i < table->count; i++) {
@@ -80,7 +86,9 @@ static void table_free(const struct conf_table *table, void *base)
 			free(*(char **)at(base, key->offset));
 		else if (key->type == CONF_PAIRS)
 			pairs_free(at(base, key->offset));
-		else if (key->type == CONF_TEXTS || key->type == CONF_STATUSES)
+		else if (key->type == CONF_PREDICATE)
+			conf_predicate_done(at(base, key->offset));
+		else if (is_texts(key->type))
 			texts_free(at(base, key->offset));
 	}
 }
@@ -101,6 +109,19 @@ void conf_read_defaults(struct conf *conf)
 	for (size_t i = 0; i < conf_section_count; i++)
 		if (!conf_sections[i].item_size)
 			table_defaults(conf_sections[i].table, at(conf, conf_sections[i].offset));
+}
+
+void conf_read_pattern(struct conf *conf)
+{
+	conf_read_defaults(conf);
+	for (size_t i = 0; i < conf_section_count; i++) {
+		const struct conf_section *section = &conf_sections[i];
+		if (!section->item_size)
+			continue;
+		*(void **)at(conf, section->offset) = mem_zero(section->item_size);
+		*list_count(section, conf) = 1;
+		table_defaults(section->table, list_item(section, conf, 0));
+	}
 }
 
 void conf_read_free(struct conf *conf)
@@ -185,6 +206,8 @@ static void read_text(struct reader *reader, const struct conf_key *key,
 					     : conf_value_text(setting, &err, &text);
 	if (ok && !*text)
 		ok = err_set(&err, "must not be empty");
+	if (ok && key->type == CONF_POINTERS)
+		ok = conf_pointer_check(text, &err);
 	if (!ok) {
 		conf_fault(reader->faults, path, "%s", err.text);
 		return;
@@ -221,7 +244,8 @@ static void unknown_key(struct reader *reader, const struct conf_table *table, c
 	struct conf_near near;
 	conf_near_init(&near, name);
 	for (size_t i = 0; i < table->count; i++)
-		conf_near_try(&near, table->keys[i].name);
+		if (!table->keys[i].later)
+			conf_near_try(&near, table->keys[i].name);
 	const char *best = conf_near_best(&near);
 	if (best)
 		conf_fault(reader->faults, path, "unknown key; did you mean \"%s\"?", best);
@@ -247,7 +271,7 @@ static void read_key(struct reader *reader, const struct conf_key *key,
 	bool ok = true;
 	if (key->type == CONF_PAIRS)
 		read_pairs(reader, key, setting, path, base);
-	else if (key->type == CONF_TEXTS || key->type == CONF_STATUSES)
+	else if (is_texts(key->type))
 		read_texts(reader, key, setting, path, base);
 	else if (key->type != CONF_GROUP)
 		ok = conf_value_read(key, setting, &err, base);
@@ -314,7 +338,8 @@ static void unknown_section(struct reader *reader, const char *name)
 	struct conf_near near;
 	conf_near_init(&near, name);
 	for (size_t i = 0; i < conf_section_count; i++)
-		conf_near_try(&near, conf_sections[i].name);
+		if (!conf_sections[i].later)
+			conf_near_try(&near, conf_sections[i].name);
 	const char *best = conf_near_best(&near);
 	if (best)
 		conf_fault(reader->faults, name, "unknown section; did you mean \"%s\"?", best);

@@ -7,11 +7,13 @@
 
 /* Every key gets its default. */
 void conf_read_defaults(struct conf *conf);
+/* So does every key of one item of each list. */
+void conf_read_pattern(struct conf *conf);
 /* What cannot be read, and what no table knows, is added to the faults. */
 void conf_read_file(struct conf *conf, struct conf_faults *faults);
 void conf_read_environment(struct conf *conf, struct conf_faults *faults);
 void conf_read_flag(struct conf *conf, const struct conf_flag *flag, struct conf_faults *faults);
-/* Keys that must be there: of every item of targets, effects and profiles. */
+/* Keys that must be there: of every item of a list. */
 void conf_read_required(const struct conf *conf, struct conf_faults *faults);
 /* Frees all that the tables know. */
 void conf_read_free(struct conf *conf);

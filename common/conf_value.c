@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conf.h"
+#include "conf_forms.h"
 #include "conf_time.h"
 #include "json.h"
 #include "mem.h"
@@ -224,10 +225,31 @@ static bool set_start(const char *text, struct err *err, struct conf_ledger *led
 	return true;
 }
 
+static bool set_rate(const struct conf_key *key, const char *text, struct err *err, void *base)
+{
+	struct conf_rate *slot = field(key, base);
+	if (key->never && strcmp(text, key->never) == 0) {
+		*slot = (struct conf_rate){ 0 };
+		return true;
+	}
+	return conf_rate_parse(text, err, slot);
+}
+
+static bool set_predicate(const struct conf_key *key, const char *text, struct err *err, void *base)
+{
+	struct conf_predicate *slot = field(key, base);
+	struct conf_predicate predicate;
+	if (!check_utf8(text, err) || !conf_predicate_parse(text, err, &predicate))
+		return false;
+	conf_predicate_done(slot);
+	*slot = predicate;
+	return true;
+}
+
 bool conf_value_scalar(enum conf_type type)
 {
 	return type != CONF_PAIRS && type != CONF_TEXTS && type != CONF_STATUSES &&
-	       type != CONF_GROUP;
+	       type != CONF_POINTERS && type != CONF_GROUP;
 }
 
 bool conf_value_parse(const struct conf_key *key, const char *text, struct err *err, void *base)
@@ -247,9 +269,14 @@ bool conf_value_parse(const struct conf_key *key, const char *text, struct err *
 		return set_word(key, text, err, base);
 	case CONF_START:
 		return set_start(text, err, base);
+	case CONF_RATE:
+		return set_rate(key, text, err, base);
+	case CONF_PREDICATE:
+		return set_predicate(key, text, err, base);
 	case CONF_PAIRS:
 	case CONF_TEXTS:
 	case CONF_STATUSES:
+	case CONF_POINTERS:
 	case CONF_GROUP:
 		break;
 	}
@@ -338,6 +365,9 @@ static const char *wanted(enum conf_type type)
 		[CONF_START] = "\"earliest\", \"latest\" or a time, in quotes",
 		[CONF_PAIRS] = "a list of pairs, ( (\"name\", \"value\"), (\"name\", \"value\") )",
 		[CONF_TEXTS] = "a text, or a list of texts, (\"a\", \"b\")",
+		[CONF_RATE] = "a rate in quotes, for example \"25/s\"",
+		[CONF_PREDICATE] = "a condition in quotes, for example \"/status = ok\"",
+		[CONF_POINTERS] = "a JSON pointer, or a list of them, (\"/card\", \"/token\")",
 		[CONF_STATUSES] = "a status, or a list of statuses, (409, 425)",
 		[CONF_GROUP] = "a group, { key = value; }",
 	};

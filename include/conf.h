@@ -36,6 +36,18 @@ struct conf_texts {
 	size_t count;
 };
 
+struct conf_rate {
+	int64_t events; /* 0: no limit */
+	usec_t period;
+};
+
+/* "/status = ok": what stands at the pointer is, or is not, this text. */
+struct conf_predicate {
+	char *pointer; /* "": none */
+	bool equal;
+	char *text; /* of a string its content, of anything else as it stands in the JSON */
+};
+
 struct conf_general {
 	char *environment;
 	bool production;
@@ -111,8 +123,10 @@ struct conf_ledger {
 	char *group;
 	enum conf_start start;
 	usec_t start_time; /* wall, for CONF_START_TIME */
+	bool shadow;
 	enum conf_unmatched unmatched;
 	int64_t poison_max_bytes;
+	int64_t poison_limit;
 	int64_t batch;
 	usec_t intake_wait;
 	int64_t in_flight;
@@ -121,6 +135,10 @@ struct conf_ledger {
 	usec_t lease;
 	int64_t result_batch;
 	usec_t result_wait;
+	usec_t pruned_keep;
+	usec_t audit_keep;
+	usec_t request_keep;
+	usec_t attempt_keep;
 	int64_t response_keep; /* bytes */
 };
 
@@ -137,8 +155,15 @@ struct conf_console {
 	bool read_only;
 };
 
+struct conf_breaker {
+	int64_t failures;
+	int64_t ratio; /* per cent */
+	usec_t open;
+};
+
 struct conf_target {
 	char *name;
+	struct conf_texts alias; /* former names */
 	char *url;
 	char *profile;
 	char *auth; /* template, only ${secret} */
@@ -147,10 +172,22 @@ struct conf_target {
 	usec_t connect_timeout;
 	usec_t timeout;
 	int64_t concurrency;
+	struct conf_rate rate;
+	struct conf_breaker breaker;
 	char *ca_file;
 	char *cert_file;
 	char *key_file;
+	char *lookup;      /* template, only ${key} */
 	char *provider_id; /* JSON pointer into an answer */
+	char *from;        /* templates; of mail, "" else */
+	char *to;
+	char *subject;
+};
+
+struct conf_tenant {
+	char *name;
+	int64_t weight;
+	int64_t cap; /* 0: none */
 };
 
 enum conf_retry_strategy { CONF_RETRY_NONE, CONF_RETRY_FIXED, CONF_RETRY_EXPONENTIAL };
@@ -162,14 +199,26 @@ struct conf_retry {
 	int64_t attempts; /* sends only */
 };
 
+enum conf_on_uncertain { CONF_UNCERTAIN_HOLD, CONF_UNCERTAIN_RESEND };
+
+struct conf_emit {
+	char *topic; /* "": nothing is emitted */
+	char *type;
+	char *ordering_key; /* template; "": that of the event */
+	char *payload;      /* template */
+};
+
 struct conf_effect {
 	char *name;
 	char *target;
 	char *topic;
 	struct conf_texts types;
 	enum effect_mode mode;
+	enum conf_on_uncertain on_uncertain;
+	bool shadow;
 	char *key;
 	char *tenant;
+	char *serialize_by; /* template; "": none */
 	char *method;
 	char *path;
 	struct conf_pairs query;
@@ -181,13 +230,23 @@ struct conf_effect {
 	usec_t retention; /* USEC_NEVER: for ever */
 	usec_t not_after; /* USEC_NEVER: none */
 	usec_t delay;
+	char *not_before; /* template of a time; "": none */
 	bool tombstone;
+	struct conf_predicate success;
+	struct conf_texts redact; /* JSON pointers */
+	struct conf_emit emit;
 	char *dead_letter_topic; /* "": "<topic>.dlq" */
 };
 
 /* Which answers a provider keeps for a key and gives again. */
 enum conf_stores { CONF_STORES_NONE, CONF_STORES_2XX, CONF_STORES_ALL };
 enum conf_quoting { CONF_QUOTING_RAW, CONF_QUOTING_STRING };
+/* What a request is beside its key; a profile of the user's is always HTTP. */
+enum conf_protocol {
+	CONF_PROTOCOL_HTTP,
+	CONF_PROTOCOL_WEBHOOK, /* signed with the target's secret: Standard Webhooks */
+	CONF_PROTOCOL_MAIL,    /* SMTP */
+};
 
 struct conf_profile {
 	char *name;
@@ -202,6 +261,7 @@ struct conf_profile {
 	struct conf_texts in_progress; /* statuses, "409" */
 	struct conf_texts mismatch;    /* statuses that mean: this key with other content */
 	bool safe_503;                 /* 503 promises that nothing was done */
+	enum conf_protocol protocol;
 };
 
 struct conf_http {
@@ -227,6 +287,8 @@ struct conf {
 	struct conf_log log;
 	struct conf_target *targets;
 	size_t target_count;
+	struct conf_tenant *tenants;
+	size_t tenant_count;
 	struct conf_effect *effects;
 	size_t effect_count;
 	struct conf_profile *profiles; /* the shipped ones first, then the user's */

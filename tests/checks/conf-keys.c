@@ -1,4 +1,5 @@
 /* Prints the keys of the tables, or those that a configuration file sets; for conf-documented.
+ * Keys that come later are left out.
  *
  *   conf-keys table        | `key` | type | default | meaning |, a row a key, as in conf/KEYS.md
  *   conf-keys keys         key, TAB, default as it is written in a file ("?" when there is none)
@@ -16,6 +17,8 @@ static void each_key(const struct conf_table *table, const char *base, key_fn *f
 	for (size_t i = 0; i < table->count; i++) {
 		const struct conf_key *key = &table->keys[i];
 		char path[256];
+		if (key->later)
+			continue;
 		(void)snprintf(path, sizeof(path), "%.200s.%s", base, key->name);
 		if (key->type == CONF_GROUP)
 			each_key(key->group, path, fn);
@@ -112,6 +115,8 @@ int main(int argc, char **argv)
 		return 2;
 	for (size_t i = 0; i < conf_section_count; i++) {
 		char base[64];
+		if (conf_sections[i].later)
+			continue;
 		(void)snprintf(base, sizeof(base), "%s%s", conf_sections[i].name,
 			       conf_sections[i].item_size ? "[]" : "");
 		each_key(conf_sections[i].table, base,

@@ -59,6 +59,8 @@ static void addresses_to_listen_on(void **state)
 static void urls(void **state)
 {
 	(void)state;
+	static const char mail[] = "behind a mail server only \"/\" and a name may follow: our "
+				   "own, by which we greet it";
 	static const char port[] = "the port is not a number from 1 to 65535";
 	static const char host[] =
 		"the host is not a name or an address (a name with other letters "
@@ -76,7 +78,14 @@ static void urls(void **state)
 		{ "://h", "has no scheme; write http://HOST or https://HOST" },
 		{ "ftp://h", "the scheme must be http or https" },
 		{ "httpx://h", "the scheme must be http or https" },
-		{ "smtps://h", "mail (smtp) is not a target of this version; http and https are" },
+		{ "smtps://h", NULL },
+		{ "SMTP://h:587", NULL },
+		{ "smtp://h/", NULL },
+		{ "smtp://h/our.name", NULL },
+		{ "smtp://h/our.name/x", mail },
+		{ "smtps://h/a_b", mail },
+		{ "smtpx://h", "the scheme must be http or https" },
+		{ "smtp://u@h", "holds a user name; write auth and secret_file instead" },
 		{ "http://", "has no host" },
 		{ "http:///x", "has no host" },
 		{ "http://:80", "has no host" },

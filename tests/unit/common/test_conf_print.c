@@ -60,6 +60,13 @@ static void assert_same_pairs(const struct conf_pairs *a, const struct conf_pair
 	}
 }
 
+static void assert_same_predicate(const struct conf_predicate *a, const struct conf_predicate *b)
+{
+	assert_string_equal(a->pointer, b->pointer);
+	assert_string_equal(a->text, b->text);
+	assert_int_equal(a->equal, b->equal);
+}
+
 static void assert_same_table(const struct conf_table *table, const void *a, const void *b);
 
 static void assert_same_key(const struct conf_key *key, const void *a, const void *b)
@@ -89,8 +96,15 @@ static void assert_same_key(const struct conf_key *key, const void *a, const voi
 	case CONF_PAIRS:
 		assert_same_pairs(left, right);
 		break;
+	case CONF_RATE:
+		assert_memory_equal(left, right, sizeof(struct conf_rate));
+		break;
+	case CONF_PREDICATE:
+		assert_same_predicate(left, right);
+		break;
 	case CONF_TEXTS:
 	case CONF_STATUSES:
+	case CONF_POINTERS:
 		assert_same_texts(left, right);
 		break;
 	case CONF_GROUP:
@@ -175,7 +189,7 @@ static const char odd[] =
 	"effects = (\n"
 	"  { name = \"a\"; on = { topic = \"x\"; type = \"one\"; }; target = \"t\"; key = "
 	"\"${/a}\";\n"
-	"    retention = \"2y\"; request = { body = \"\"; query = ( (\"q[]\", \"${/q}\") ); };\n"
+	"    retention = \"1y\"; request = { body = \"\"; query = ( (\"q[]\", \"${/q}\") ); };\n"
 	"    not_after = \"3d\"; },\n"
 	"  { name = \"b\"; on = { topic = \"x\"; type = (\"one\", \"t\\\\wo\"); }; target = "
 	"\"t\";\n"
