@@ -135,6 +135,15 @@ static struct row_bytes keep(struct encoder *encoder, struct row_bytes bytes)
 	return (struct row_bytes){ .data = kept, .length = bytes.length };
 }
 
+/* False: it cannot be carried, and is counted. */
+static bool take_name(struct encoder *encoder, struct row_bytes name)
+{
+	bool carried = can_carry(encoder, name);
+	encoder->dropped += !carried;
+	encoder->typed = encoder->typed || same(name, LITERAL(WIRE_CONTENT_TYPE));
+	return carried;
+}
+
 static bool add_member(void *arg, const char *name_text, size_t name_length,
 		       const struct json_value *value, struct err *err)
 {
@@ -142,20 +151,70 @@ static bool add_member(void *arg, const char *name_text, size_t name_length,
 	struct row_bytes name = { .data = name_text, .length = name_length };
 	struct row_bytes text = { .data = value->text, .length = value->length };
 	(void)err;
-	if (value->type == JSON_NULL || !can_carry(encoder, name)) {
+	if (value->type == JSON_NULL) {
 		encoder->dropped++;
-		return true;
+	} else if (take_name(encoder, name)) {
+		name = keep(encoder, name);
+		add(encoder, name, keep(encoder, text));
 	}
-	encoder->typed = encoder->typed || same(name, LITERAL(WIRE_CONTENT_TYPE));
-	name = keep(encoder, name);
-	add(encoder, name, keep(encoder, text));
 	return true;
+}
+
+/* A string of a text without escapes, from its first quote on; false: there is none. */
+static bool take_string(struct row_bytes *rest, struct row_bytes *string_r)
+{
+	const char *end;
+	if (rest->length < 2 || rest->data[0] != '"')
+		return false;
+	end = memchr(rest->data + 1, '"', rest->length - 1);
+	if (!end)
+		return false;
+	*string_r = (struct row_bytes){ .data = rest->data + 1,
+					.length = (size_t)(end - rest->data) - 1 };
+	rest->length -= string_r->length + 2;
+	rest->data = end + 1;
+	return true;
+}
+
+static bool take_text(struct row_bytes *rest, struct row_bytes text)
+{
+	if (rest->length < text.length || memcmp(rest->data, text.data, text.length) != 0)
+		return false;
+	rest->data += text.length;
+	rest->length -= text.length;
+	return true;
+}
+
+/* Most headers are strings without escapes, as PostgreSQL prints them: `{"name": "value", ...}`.
+ * They need no parser and no copy. False: these are not such, and nothing was added. */
+static bool add_plain(struct encoder *encoder, struct row_bytes rest)
+{
+	size_t before = encoder->count;
+	struct row_bytes name, value;
+	bool more = rest.length > 2 && !memchr(rest.data, '\\', rest.length) &&
+		    take_text(&rest, LITERAL("{"));
+	while (more) {
+		if (!take_string(&rest, &name) || !take_text(&rest, LITERAL(": ")) ||
+		    !take_string(&rest, &value))
+			break;
+		if (take_name(encoder, name))
+			add(encoder, name, value);
+		more = take_text(&rest, LITERAL(", "));
+		if (!more && rest.length == 1 && rest.data[0] == '}')
+			return true;
+	}
+	encoder->count = before;
+	encoder->dropped = 0;
+	encoder->typed = false;
+	return false;
 }
 
 /* No name and no value is longer than it stands in the text, so all of them find room in a text of
  * that length, which need not move while they are added. */
 static bool add_members(struct encoder *encoder, struct row_bytes object)
 {
+	if (add_plain(encoder, object))
+		return true;
 	encoder->texts_length = 0;
 	if (object.length > encoder->texts_room) {
 		encoder->texts_room = object.length;

@@ -7,6 +7,7 @@
 #include "mem.h"
 
 #define LIST_EVERY   (50 * USEC_MS)
+#define COSTLY       (20 * USEC_MS)
 #define COST_MAX     USEC_SEC /* of one poll; behind a lock it waits, and costs nothing */
 #define STUCK_AFTER  USEC_SEC /* of pages that are full of known rows */
 #define SWEEP_SHARE  20       /* a sweep may take 1/20 of the time */
@@ -62,6 +63,7 @@ static void set_back(struct reader *reader, int64_t after)
 		reader->after = after;
 	if (reader->second.job != READER_HEAD && reader->second.after > reader->after)
 		reader_end(reader);
+	reader->second.turn = false; /* before jobs go on where the head has been before */
 	reader->generation++;
 	reader->next = 0;
 	reader->paused = 0;
@@ -172,8 +174,7 @@ static bool second_answered(struct reader *reader, const struct reader_poll *pol
 	if (page->rows > 0)
 		second->after = page->last;
 	bool met_head = page->rows > page->above;
-	bool end = !full || met_head ||
-		   (poll->cursor != READER_PROBE && second->after >= reader->after);
+	bool end = !full || met_head || second->after >= reader->after;
 	if (end && poll->cursor == READER_SWEEP)
 		end_sweep(reader, now);
 	return end;
@@ -247,15 +248,7 @@ bool reader_accepts(const struct reader *reader, const struct reader_poll *poll)
 
 int64_t reader_limit(const struct reader *reader, const struct reader_poll *poll)
 {
-	switch (poll->cursor) {
-	case READER_SWEEP:
-	case READER_CATCH_UP:
-		return reader->after;
-	case READER_HEAD:
-	case READER_PROBE:
-		break;
-	}
-	return INT64_MAX;
+	return poll->cursor == READER_HEAD ? INT64_MAX : reader->after;
 }
 
 /* A row that this cursor leaves to the head must stay in the gap where the head will find it. */
@@ -266,8 +259,8 @@ void reader_saw(struct reader *reader, int64_t id)
 	reader->learned = gaps_saw(reader->gaps, id) || reader->learned;
 }
 
-/* At once while there is more, else soon, and ever later while nothing comes; but at least as long
- * after the answer as it took. */
+/* At once while there is more, else soon, and ever later while nothing comes; after one that cost
+ * the server much, at least as long as it took. */
 static void keep_pace(struct reader *reader, const struct reader_poll *poll, bool more, bool any,
 		      usec_t now)
 {
@@ -278,7 +271,10 @@ static void keep_pace(struct reader *reader, const struct reader_poll *poll, boo
 		reader->pace = reader->settings.poll_busy;
 	else
 		reader->pace = slower < idle ? slower : idle;
-	reader->next = more ? now : now + (took > reader->pace ? took : reader->pace);
+	usec_t next = poll->sent + reader->pace;
+	if (took > COSTLY)
+		next = now + took;
+	reader->next = more ? now : next;
 }
 
 /* Gaps that were merged may hold rows which are known. When such rows alone fill page after page,

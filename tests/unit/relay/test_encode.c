@@ -196,12 +196,49 @@ static void a_row_may_say_what_its_content_is(void **state)
 	encoder_free(encoder);
 }
 
+/* As PostgreSQL prints a jsonb, and the same as only a parser reads it. */
+static void plain_headers_are_read_like_any_others(void **state)
+{
+	(void)state;
+	static const char *const plain[] = {
+		"{\"a\": \"b\"}",
+		"{\"a\": \"\", \"ce_id\": \"x\", \"content-type\": \"t\", \"\": \"y\"}",
+		"{\"a\": \": \", \"b\": \", \", \"c\": \"}\", \"d\": \"\xc3\xa9\"}",
+		"{\"a\": \"b\", \"n\": 1}",
+		"{\"a\": \"b\", \"o\": {\"c\": \"d\"}, \"e\": \"f\"}",
+	};
+	struct encoder *encoder = encoder_with(CONF_KEY_EVENT_ID);
+	struct encode_message message;
+	struct row row = sample();
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		BUF_AUTO struct buf spaced = { 0 }, ours = { 0 }, parsed = { 0 };
+		row.headers = bytes(plain[i]);
+		encode_row(encoder, &row, &message);
+		size_t dropped = message.dropped;
+		(void)shown(&message, &ours);
+		buf_addf(&spaced, " %s", plain[i]);
+		row.headers = bytes(buf_text(&spaced));
+		encode_row(encoder, &row, &message);
+		assert_string_equal(shown(&message, &parsed), buf_text(&ours));
+		assert_int_equal(message.dropped, dropped);
+	}
+	encoder_free(encoder);
+}
+
 static void headers_that_cannot_be_read_are_a_fault(void **state)
 {
 	(void)state;
 	struct encoder *encoder = encoder_with(CONF_KEY_EVENT_ID);
 	static const char *const garbage[] = {
-		"", "[]", "\"x\"", "{\"a\": 1", "{\"a\": \"\\u0000\"}", "{\"a\": \"\\ud800\"}",
+		"",
+		"[]",
+		"\"x\"",
+		"{\"a\": 1",
+		"{\"a\": \"\\u0000\"}",
+		"{\"a\": \"\\ud800\"}",
+		"{\"a\": \"b\"",
+		"{\"a\": \"b\"} ]",
+		"{\"a\": \"b\", }",
 	};
 	struct encode_message message;
 	struct row row = sample();
@@ -323,6 +360,7 @@ int main(void)
 		cmocka_unit_test(own_headers_join),
 		cmocka_unit_test(what_cannot_be_carried_is_dropped_and_counted),
 		cmocka_unit_test(a_row_may_say_what_its_content_is),
+		cmocka_unit_test(plain_headers_are_read_like_any_others),
 		cmocka_unit_test(headers_that_cannot_be_read_are_a_fault),
 		cmocka_unit_test(other_styles_of_headers),
 		cmocka_unit_test(keys_and_hashes),
