@@ -118,7 +118,7 @@ static void find_job(struct flow *flow, usec_t now)
 	int64_t from;
 	if (!reader_idle(flow->reader) || reader_sweep_due(flow->reader, now))
 		return;
-	flow->probe = topics_probe(topics, now);
+	flow->probe = topics_probe(topics, reader_head(flow->reader), now);
 	if (flow->probe)
 		reader_begin(flow->reader, READER_PROBE, flow->probe->from);
 	else if (topics_join(topics, &from))
