@@ -86,12 +86,14 @@ static const char source_mark[] = "UPDATE {table} o SET {mark} FROM" SOURCE_PUBL
  *
  * Nothing moves once rows were put back, or while they are: what was found out about these rows may
  * no longer hold. What lies in outbox_dead under the same ids already is superseded by the row,
- * which is about to be gone from its table. */
+ * which is about to be gone from its table. A row that is kept as text must mean the same to any
+ * session: its dates are ISO. */
 #define SOURCE_HELD                                                                                \
 	"WITH held AS MATERIALIZED (SELECT FROM counterfoil.outbox_source"                         \
 	"  WHERE name = $9 AND generation = $10"                                                   \
 	"  AND EXISTS (SELECT FROM counterfoil.lease l WHERE l.name = $7 AND l.token = $8)"        \
 	"  AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"                       \
+	"  AND (SELECT set_config('datestyle', 'ISO, YMD', true)) <> ''"                           \
 	"  FOR SHARE SKIP LOCKED),"
 #define SOURCE_CONDEMNED                                                                           \
 	" unnest((SELECT $1::int8[]), (SELECT $2::uuid[]), (SELECT $3::int8[]),"                   \
@@ -141,7 +143,7 @@ static const char source_measure[] =
 	"  FROM {table} o WHERE true{scope} ORDER BY {id} LIMIT 1) f ON true";
 
 /* $1 and $2 ids, both included, $3 rows, counted up to so many. Of the rows that wait in that
- * the lowest id, that of the last one that was counted, the highest, the count. */
+ * range: the lowest id, that of the last one that was counted, the highest, the count. */
 static const char source_waiting[] =
 	"SELECT min(w.id), max(w.id), (SELECT {id}::int8 FROM {table} o"
 	"  WHERE {id} >= $1 AND {id} <= $2{scope} ORDER BY {id} DESC LIMIT 1), count(*)"
