@@ -253,7 +253,7 @@ def test_a_crash_ends_as_promised(stage: Stage, played: dict[Case, "Future[None]
 
 def points(part: str) -> list[str]:
     """Those in the sources of that program."""
-    return [name for source in sorted((ROOT / part).glob("*.c"))
+    return [name for source in sorted((ROOT / part).rglob("*.c"))
             for name in re.findall(r'crash_point\("([^"]*)"\)', source.read_text())]
 
 
