@@ -319,9 +319,9 @@ static size_t within(const struct flow *flow, const struct reader_poll *poll,
 	return count;
 }
 
-/* True: all of the page was taken. */
+/* True: all of the page was taken; else *stopped_r was not, and none behind it. */
 static bool publish_page(struct flow *flow, const struct reader_poll *poll, const PGresult *result,
-			 size_t count)
+			 size_t count, int64_t *stopped_r)
 {
 	const struct publisher_page page = {
 		.result = result,
@@ -330,9 +330,8 @@ static bool publish_page(struct flow *flow, const struct reader_poll *poll, cons
 		.cursor = poll->cursor,
 		.probe = flow->probe,
 	};
-	int64_t stopped;
 	usec_t pause = BUSY_PAUSE;
-	switch (publisher_rows(flow->publisher, &page, &stopped)) {
+	switch (publisher_rows(flow->publisher, &page, stopped_r)) {
 	case PUBLISHER_ALL:
 		return true;
 	case PUBLISHER_FULL:
@@ -341,7 +340,7 @@ static bool publish_page(struct flow *flow, const struct reader_poll *poll, cons
 	case PUBLISHER_STOPPED:
 		break;
 	}
-	reader_back(flow->reader, poll->cursor, stopped);
+	reader_back(flow->reader, poll->cursor, *stopped_r);
 	reader_pause(flow->reader, usec_boot() + pause);
 	return false;
 }
@@ -351,10 +350,11 @@ static void take_head(struct flow *flow, const struct reader_poll *poll, const P
 		      size_t count)
 {
 	struct reader_page page = look_at(flow, poll, result, count);
+	int64_t stopped;
 	(void)reader_answered(flow->reader, poll, &page, usec_boot());
 	if (count > 0)
 		read_on(flow, count, page.bytes);
-	(void)publish_page(flow, poll, result, count);
+	(void)publish_page(flow, poll, result, count, &stopped);
 }
 
 static void end_job(struct flow *flow, const struct reader_poll *poll, int64_t last, bool end)
@@ -383,9 +383,12 @@ static void take_second(struct flow *flow, const struct reader_poll *poll, const
 	size_t ours = within(flow, poll, result, count);
 	struct reader_page page = look_at(flow, poll, result, ours);
 	page.rows = count;
+	int64_t stopped;
 	bool end = reader_answered(flow->reader, poll, &page, usec_boot());
-	if (publish_page(flow, poll, result, ours))
-		end_job(flow, poll, page.last, end || ours < count);
+	if (publish_page(flow, poll, result, ours, &stopped))
+		end_job(flow, poll, page.last, end);
+	else /* the topics are told how far it came, for what is met below must not be missed */
+		end_job(flow, poll, stopped - 1, false);
 }
 
 static void reload(struct flow *flow)
@@ -497,8 +500,8 @@ static void on_loaded(void *arg)
 	struct flow *flow = arg;
 	if (!own(flow) || flow->state != FLOW_LOADING)
 		return;
-	burial_forget(publisher_burial(flow->publisher));
 	set_state(flow, FLOW_RUNNING);
+	topics_set_back(publisher_topics(flow->publisher));
 	reader_restart(flow->reader);
 	pump(flow);
 }

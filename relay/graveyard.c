@@ -118,7 +118,9 @@ static void on_generation(void *arg, const PGresult *result, const struct pg_err
 		return;
 	}
 	graveyard->generation = pg_rows(result) > 0 ? pg_get_int8(result, 0, 0) : 0;
+	/* both at once: a row that is condemned from now on keeps its key's followers back */
 	keys_forget(graveyard->keys);
+	burial_forget(graveyard->burial);
 	ask_for_keys(graveyard, INT64_MIN);
 }
 

@@ -375,7 +375,7 @@ static bool ask_topic(const struct publisher_page *page, struct topic *topic, co
 		withheld = wanted && !topic->joined;
 		break;
 	case READER_PROBE:
-		wanted = topic == page->probe;
+		wanted = topic == page->probe && topic->probed;
 		break;
 	}
 	if (withheld)

@@ -51,6 +51,7 @@ static void set_state(struct topics *topics, struct topic *topic, enum topic_sta
 	else if (topic->state != TOPIC_OPEN && state == TOPIC_OPEN)
 		unshut(topics, topic);
 	topic->state = state;
+	topic->probed = false;
 	if (state != TOPIC_CATCHING_UP)
 		topic->joined = false;
 }
@@ -113,6 +114,7 @@ void topic_withheld(struct topic *topic, int64_t id)
 		return;
 	topic->from = id;
 	topic->joined = false; /* the cursor is past it */
+	topic->probed = false;
 }
 
 /* The reading for a probe came past this id; but not past a row that others met meanwhile. */
@@ -355,6 +357,7 @@ struct topic *topics_probe(struct topics *topics, int64_t head, usec_t now)
 		if (!due(topic, now) || !reached(topic, head))
 			continue;
 		topic->met = TOPIC_NOTHING;
+		topic->probed = true;
 		return topic;
 	}
 	return NULL;
@@ -368,7 +371,7 @@ void topics_probe_sent(struct topics *topics, struct topic *topic)
 void topics_probe_read(struct topics *topics, struct topic *topic, int64_t last, bool more,
 		       usec_t now)
 {
-	if (!due(topic, now))
+	if (!due(topic, now) || !topic->probed)
 		return;
 	if (more || topic->met != TOPIC_NOTHING)
 		go_past(topic, last);

@@ -58,6 +58,7 @@ struct topic {
 	usec_t backoff;
 	usec_t since;      /* boot clock: not open */
 	bool joined;       /* is being caught up with right now */
+	bool probed;       /* a row of it is looked for right now, from its first one on */
 	char *reason;      /* of the last trouble; NULL: there was none */
 	uint32_t rejected; /* rows in a row, for the same reason */
 
