@@ -26,6 +26,7 @@ struct reader {
 	struct reader_settings settings;
 	bool sequential;
 	int64_t after; /* the head's position */
+	bool at_end;   /* there was nothing behind it */
 	uint64_t generation;
 	uint64_t number; /* of the last poll */
 	struct second second;
@@ -63,6 +64,7 @@ static void set_back(struct reader *reader, int64_t after)
 		reader->after = after;
 	if (reader->second.job != READER_HEAD && reader->second.after > reader->after)
 		reader_end(reader);
+	reader->at_end = false;
 	reader->second.turn = false; /* before jobs go on where the head has been before */
 	reader->generation++;
 	reader->next = 0;
@@ -90,7 +92,7 @@ void reader_rewind(struct reader *reader, int64_t id)
 
 int64_t reader_head(const struct reader *reader)
 {
-	return reader->after;
+	return reader->at_end ? INT64_MAX : reader->after;
 }
 
 /* --- the second cursor --- */
@@ -298,6 +300,7 @@ static bool head_answered(struct reader *reader, const struct reader_poll *poll,
 	bool stuck = among_gaps && !reader->learned;
 	if (page->above > 0)
 		reader->after = page->last;
+	reader->at_end = !full;
 	if (poll->all_gaps && !among_gaps)
 		gaps_polled(reader->gaps, poll->number);
 	note_stuck(reader, stuck, now);

@@ -69,7 +69,8 @@ void reader_restart(struct reader *reader);
 #define READER_ALL INT64_MIN
 void reader_rewind(struct reader *reader, int64_t id);
 
-int64_t reader_head(const struct reader *reader); /* its position */
+/* Every row up to this id was met, but for gaps; INT64_MAX: every row that there was. */
+int64_t reader_head(const struct reader *reader);
 
 /* --- the second cursor's job --- */
 
