@@ -29,10 +29,15 @@ ORDER = b'{"order_id":%d,"customer_id":"c","total_cents":100}'
 ORDER_PLACED = ("ce_type", b"order.placed")
 
 
+# Everybody may do everything with what has no rules.
+RULES = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+         "allow.everyone.if.no.acl.found": "true"}
+
+
 @contextmanager
-def a_kafka() -> Iterator[Kafka]:
+def a_kafka(**options: Any) -> Iterator[Kafka]:
     try:
-        kafka = Kafka()
+        kafka = Kafka(**options)
     except Unavailable as reason:
         pytest.skip(str(reason))
     with kafka:
@@ -42,7 +47,7 @@ def a_kafka() -> Iterator[Kafka]:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
     """The common one."""
-    with a_kafka() as broker:
+    with a_kafka(settings=RULES) as broker:
         yield broker
 
 
@@ -249,24 +254,80 @@ def test_partitions_are_those_of_a_java_producer(kafka: Kafka, make_world: MakeW
     assert ours == java
 
 
+DEAD = "row is dead: moved to outbox_dead"
+REQUEUE = """SELECT result FROM counterfoil.outbox_requeue('counterfoil.outbox', %s,
+  gen_random_uuid(), 'a test', '{}')"""
+
+
+def dead_rows(world: World, parked: bool = False) -> list[int]:
+    return [row for (row,) in world.query("SELECT row_id FROM counterfoil.outbox_dead "
+                                          "WHERE parked = %s ORDER BY 1", (parked,))]
+
+
+def requeue(world: World, rows: list[int]) -> None:
+    assert {result for (result,) in world.query(REQUEUE, (rows,))} == {"done"}
+
+
 def test_a_row_that_the_broker_finds_too_large(kafka: Kafka, make_world: MakeWorld):
-    """R57, R6: the topic's own limit is lower than ours: only that row is refused, its neighbours
-    pass, and when the limit is raised it passes too."""
+    """R57, R6: the topic's own limit is lower than ours: of all the rows of its batch only that one
+    dies, the others pass, but for those behind it in its key; when the limit is raised it is put
+    back, and they pass in their order."""
     world = make_world(kafka)
     outbox = Outbox(world)
     kafka.configure_topic(world.topic, max__message__bytes="10000")
     world.settings = properties(kafka, compression_codec="none")
     outbox.write(150, key="before-", pad=300)
-    (large,) = outbox.write(1, key="large-", pad=20_000)
+    (first,) = outbox.write(1, key="large-", keys=1, pad=300)
+    (large,) = outbox.write(1, key="large-", keys=1, pad=20_000)
+    behind = outbox.write(5, key="large-", keys=1, pad=300)
     outbox.write(150, key="after-", pad=300)
-    relay = outbox.relay(sweep="500ms")
-    relay.allow_errors("row refused")
+    relay = outbox.relay()
+    relay.allow_errors(DEAD)
     relay.start()
-    waiting.until(lambda: world.query("SELECT id FROM counterfoil.outbox") == [(large,)], 20,
-                  "all but the large one to pass")
+    waiting.until(lambda: world.outbox() == 0, 30, "all but the large one to pass")
+    assert (dead_rows(world), dead_rows(world, parked=True)) == ([large], behind)
+    assert "larger than" in world.value("SELECT reason FROM counterfoil.outbox_dead "
+                                        "WHERE NOT parked") or relay.said(DEAD)
+    assert first not in dead_rows(world)
     kafka.configure_topic(world.topic)
+    requeue(world, [large])
     outbox.wait_empty()
     outbox.judge()
+    outbox.again()
+
+
+def test_rows_that_the_broker_rejects_one_after_the_other(kafka: Kafka, make_world: MakeWorld):
+    """Nineteen die, then it is the topic: it alone waits, and goes on when the trouble is over."""
+    world = make_world(kafka)
+    outbox = Outbox(world)
+    bad = f"{world.topic}-bad"
+    kafka.create_topic(bad, 2)
+    kafka.configure_topic(bad, max__message__bytes="10000")
+    world.settings = properties(kafka, compression_codec="none")
+    outbox.write(25, keys=25, pad=20_000, topic=bad)
+    outbox.write(100)
+    relay = outbox.relay()
+    relay.allow_errors(DEAD)
+    relay.start()
+    waiting.until(lambda: len(dead_rows(world)) == 19 and world.outbox() == 6, 30, "nineteen to die")
+    outbox.write(500)
+    waiting.until(lambda: world.outbox() == 6, 20, "the others to flow")
+    waiting.holds(lambda: len(dead_rows(world)) == 19, 2, "nobody else dies")
+    kafka.configure_topic(bad)
+    waiting.until(lambda: world.outbox() == 0, 40, "the topic to go on")
+    requeue(world, dead_rows(world))
+    outbox.wait_empty()
+    outbox.judge()
+
+
+# --- topics in trouble ----------------------------------------------------------------------------
+
+def assert_others_flow(outbox: Outbox, but: str) -> None:
+    for _ in range(3):
+        outbox.write(500)
+        waiting.until(lambda: outbox.waiting(outbox.world.topic) == 0, 20, "the others to pass")
+    assert outbox.waiting(but) > 0
+    assert outbox.world.value("SELECT count(*) FROM counterfoil.outbox_dead") == 0
 
 
 def test_a_topic_that_is_missing(kafka: Kafka, make_world: MakeWorld):
@@ -274,19 +335,41 @@ def test_a_topic_that_is_missing(kafka: Kafka, make_world: MakeWorld):
     world = make_world(kafka)
     outbox = Outbox(world)
     missing = f"{world.topic}-missing"
-    relay = outbox.relay(sweep="500ms")
-    relay.allow_errors("row refused")
-    relay.start()
-    world.query("SELECT counterfoil.emit(topic => %s, type => 'tested', payload => n::text, "
-                "ordering_key => 'k') FROM generate_series(1, 50) n", (missing,))
-    for _ in range(3):
-        outbox.write(500)
-        waiting.until(lambda: world.outbox() == 50, 20, "the others to pass")
-    outbox.judge(copies=False)
-    kafka.create_topic(missing, 2)
+    relay = outbox.relay().start()
+    outbox.write(50, topic=missing)
+    with outbox.load(topics=[None, missing], pause=0.05):
+        relay.wait_for("topic blocked", topic=missing)
+        assert_others_flow(outbox, missing)
+        kafka.create_topic(missing, 2)
+        relay.wait_for("topic open again", timeout=40, topic=missing)
     outbox.wait_empty()
-    assert [message.value for message in world.messages(missing)] == [
-        b"%d" % n for n in range(1, 51)]
+    outbox.judge(copies=False)
+    outbox.again()
+
+
+@pytest.mark.parametrize("operation", ["Write", "All"])
+def test_a_topic_that_is_not_for_us(kafka: Kafka, make_world: MakeWorld, operation: str):
+    """R52: denied, to be written to or at all: the topic waits, all others flow, and no row is
+    blamed; when it is allowed its rows follow, in order."""
+    world = make_world(kafka, settings=properties(kafka, topic_metadata_refresh_interval_ms="1000"))
+    outbox = Outbox(world)
+    denied = f"{world.topic}-denied"
+    kafka.create_topic(denied, 2)
+    who = ("User:ANONYMOUS", "--topic", denied)
+    kafka.acl("add", "--deny-principal", *who, "--operation", operation)
+    if operation != "All":      # a topic with rules is for those who have one
+        kafka.acl("add", "--allow-principal", *who, "--operation", "All")
+    relay = outbox.relay().start()
+    outbox.write(50, topic=denied)
+    outbox.write(50)
+    line = relay.wait_for("topic blocked", topic=denied)
+    assert "authorization failed" in line.fields["reason"]
+    assert_others_flow(outbox, denied)
+    outbox.write(50, topic=denied)
+    kafka.acl("remove", "--deny-principal", *who, "--operation", operation)
+    relay.wait_for("topic open again", timeout=40, topic=denied)
+    outbox.wait_empty()
+    outbox.judge()
 
 
 # --- partitions and topics that come and go -------------------------------------------------------
@@ -310,20 +393,25 @@ def judge_moved_keys(outbox: Outbox) -> None:
 def test_partitions_that_are_added_under_load(kafka: Kafka, make_world: MakeWorld):
     """R55: keys move and keep their order; the ledger reads the new partitions from their beginning,
     though it learns of them when much stands there already."""
-    world = make_world(kafka, partitions=3, effect=OF_EVENTS,
+    world = make_world(kafka, partitions=12, effect=OF_EVENTS,
                        settings=properties(kafka, topic_metadata_refresh_interval_ms="1000"))
     outbox = Outbox(world)
     relay, ledger = outbox.relay(window_rows=800).start(), world.ledger().start()
     with outbox.load(**GENTLY):
         progress(lambda: len(world.provider.charges()), 60)
         ledger.freeze()
-        kafka.add_partitions(world.topic, 8)
+        kafka.add_partitions(world.topic, 24)
+        outbox.write(3000, keys=200)
         line = relay.wait_for("the topic's number of partitions changed")
-        assert (line.fields["before"], line.fields["now"]) == ("3", "8")
-        waiting.until(lambda: sum(high for _, high in kafka.bounds(world.topic)[3:]) >= 20, 20,
+        assert (line.level, line.fields["before"], line.fields["now"]) == ("warn", "12", "24")
+        said = [line.msg for line in relay.log()
+                if line.fields.get("topic") == world.topic]    # it drains first
+        assert "topic blocked" in said[0] and "keys move" in said[1], said
+        relay.wait_for("topic open again")
+        waiting.until(lambda: sum(high for _, high in kafka.bounds(world.topic)[12:]) >= 20, 20,
                       "events in the new partitions")
         ledger.thaw()
-        ledger.wait_for("partitions assigned", count=8)
+        ledger.wait_for("partitions assigned", count=24)
         progress(lambda: len(world.provider.charges()), 60)
     world.wait_drained()
     judge_moved_keys(outbox)
@@ -338,7 +426,6 @@ def test_a_topic_that_is_made_anew(kafka: Kafka, make_world: MakeWorld):
                        settings=properties(kafka, topic_metadata_refresh_interval_ms="500"))
     outbox = Outbox(world)
     relay, ledger = outbox.relay(sweep="500ms").start(), world.ledger().start()
-    relay.allow_errors("row refused")
     outbox.write(400, keys=50)
     world.wait_drained()
     kafka.delete_topic(world.topic)

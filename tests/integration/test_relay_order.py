@@ -23,11 +23,6 @@ CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION 'not now'; END $$;
 CREATE TRIGGER refused BEFORE DELETE ON counterfoil.outbox EXECUTE FUNCTION public.refuse();
 """
-SIZE_LIMIT = 20_000   # message.max.bytes of the tests of rows that are too large
-
-
-def published(world: World) -> set[str]:
-    return {message.value.decode() for message in world.messages()}
 
 
 # --- gaps -----------------------------------------------------------------------------------------
@@ -120,94 +115,6 @@ def test_sixteen_writers(world: World):
     waiting.until(lambda: world.outbox() == 0, PROMPTLY, "the outbox to be empty")
     outbox.judge(copies=False)
     outbox.again()
-
-
-# --- rows that cannot be sent ---------------------------------------------------------------------
-
-def sized_world(make_world: Callable[..., World], broker: Broker | None = None) -> World:
-    made = make_world(broker)
-    made.settings = {"kafka": {"properties": [("bootstrap.servers", made.broker.bootstrap),
-                                              ("message.max.bytes", str(SIZE_LIMIT))]}}
-    return made
-
-
-def test_a_row_that_is_too_large(make_world: Callable[..., World]):
-    """R6, R57: it stays and is logged with its size; other keys pass, those behind it in its own
-    key wait for it: until it is repaired, or deleted."""
-    world = sized_world(make_world)
-    large = b"L" * 5_000_000
-    repaired = {"ordering_key": "repaired"}
-    deleted = {"ordering_key": "deleted"}
-    world.emit(large, **repaired)
-    world.emit(b"R2", **repaired)
-    world.emit(b"D1", headers=json_headers(SIZE_LIMIT), **deleted)
-    for value in (b"D2", b"D3"):
-        world.emit(value, **deleted)
-    for n in range(20):
-        world.emit(b"neighbour", ordering_key=f"key-{n}")
-    world.emit(large)                     # in nobody's way
-    world.emit(b"free")
-    world.emit(b"R3", **repaired)
-    relay = world.relay(sweep="200ms")
-    relay.allow_errors("row refused")
-    relay.start()
-    waiting.until(lambda: world.outbox() == 7, 10, "the neighbours to be delivered")
-    line = relay.said("row refused")[0]
-    assert line.level == "error" and "message.max.bytes" in line.fields["remedy"]
-    assert 5_000_000 <= int(line.fields["bytes"]) < 5_000_100
-
-    world.emit(b"R4", **repaired)         # written when the key waits already
-    world.emit(b"after")
-    waiting.until(lambda: "after" in published(world), 10, "what is written meanwhile")
-    waiting.holds(lambda: world.outbox() == 8, 0.5, "the two keys wait")
-    assert Counter(m.value for m in world.messages()) == {
-        b"neighbour": 20, b"free": 1, b"after": 1}
-
-    world.query("UPDATE counterfoil.outbox SET payload = 'R1' WHERE octet_length(payload) > 1000 "
-                "AND ordering_key = 'repaired'")
-    world.query("DELETE FROM counterfoil.outbox WHERE payload = 'D1'")
-    waiting.until(lambda: world.outbox() == 1, 20, "the two keys to go on")
-    in_order = {key: [m.value for m in world.messages() if m.header("ce_subject") == key]
-                for key in ("repaired", "deleted")}
-    assert in_order == {"repaired": [b"R1", b"R2", b"R3", b"R4"], "deleted": [b"D2", b"D3"]}
-    world.query("DELETE FROM counterfoil.outbox")
-    relay.stop()
-
-
-def test_a_long_key_holds_back_its_rows_too(make_world: Callable[..., World]):
-    """R6: of a row that is too large its ordering key is not read to the end."""
-    world = sized_world(make_world)
-    long_key = {"ordering_key": "k" * 5000}
-    world.emit(b"L" * 5_000_000, **long_key)
-    world.emit(b"behind", **long_key)
-    world.emit(b"neighbour", ordering_key="other")
-    relay = world.relay(sweep="200ms")
-    relay.allow_errors("row refused")
-    relay.start()
-    waiting.until(lambda: "neighbour" in published(world), 10, "the neighbour to be delivered")
-    waiting.holds(lambda: world.outbox() == 2, 0.5, "the key waits")
-    world.query("DELETE FROM counterfoil.outbox WHERE octet_length(payload) > 1000")
-    waiting.until(lambda: world.outbox() == 0, 20, "the key to go on")
-    assert published(world) == {"neighbour", "behind"}
-    relay.stop()
-
-
-def json_headers(size: int) -> str:
-    return '{"large": "' + "h" * size + '"}'
-
-
-def test_a_topic_that_cannot_be(world: World):
-    """A name that no broker takes concerns its own rows alone."""
-    relay = world.relay(sweep="200ms")
-    relay.allow_errors("row refused")
-    relay.start()
-    for topic in ("no spaces", "..", "x" * 250, "\u00fcber"):
-        world.value("SELECT event_id::text FROM counterfoil.emit(topic => %s, type => 't', "
-                    "payload => 'x', ordering_key => 'k')", (topic,))
-        world.emit(b"y", ordering_key="k")
-    waiting.until(lambda: world.outbox() == 4, 10, "the others to be delivered")
-    assert world.broker.count(world.topic) == 4
-    assert relay.said("row refused")
 
 
 # --- stopping -------------------------------------------------------------------------------------

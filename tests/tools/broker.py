@@ -175,15 +175,18 @@ class Broker(Client):
     def up(self, broker: int = 1) -> None:
         self.command("up", broker)
 
-    def fail_requests(self, api: int, times: int, error: int) -> None:
+    def fail_requests(self, api: int, times: int, error: int, broker: int = 0) -> None:
         """The next `times` requests of that Kafka API are answered with the error; 0 times: none
-        any more.
+        any more. `broker`: those to that one, which no longer end before.
 
         The mock does not look at sequence numbers: after a Produce request that it failed it takes
         the next one that was under way, and the client, which trusts brokers to refuse that, counts
         the first as done. So fail all that are under way, or let the producer have one only
         (max.in.flight.requests.per.connection)."""
-        self.command("errors", api, times, error)
+        if broker:
+            self.command("errors-of", broker, api, times, error)
+        else:
+            self.command("errors", api, times, error)
 
     def set_leader(self, topic: str, partition: int, broker: int) -> None:
         self.command("leader", topic, partition, broker)

@@ -245,6 +245,13 @@ class Kafka(Client):
         self._ask(lambda admin: admin.alter_configs(
             [ConfigResource(ConfigResource.Type.TOPIC, name, set_config=config)]))
 
+    def acl(self, what: str, *words: str) -> None:
+        """One rule more or less, where the settings have an authorizer: acl("add",
+        "--deny-principal", "User:ANONYMOUS", "--operation", "Write", "--topic", "orders")."""
+        subprocess.run(self.java("org.apache.kafka.tools.AclCommand", "--bootstrap-server",
+                                 self.bootstrap, f"--{what}", "--force", *words),
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+
     def expire(self, topic: str) -> None:
         """Has the broker's retention delete what stands in the topic now."""
         self.configure_topic(topic, retention__ms="1")

@@ -19,7 +19,7 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-#define WORDS_MAX      4
+#define WORDS_MAX      5
 #define ERRORS_MAX     10000
 #define ROUND_TRIP_MAX 600000
 
@@ -113,6 +113,23 @@ static const char *run_errors(struct broker *broker, char *const *words, int cou
 	return NULL;
 }
 
+static const char *run_errors_of(struct broker *broker, char *const *words, int count)
+{
+	int id, api, times, code;
+	(void)count;
+	if (!number(words[0], 1, INT32_MAX, &id) || !number(words[1], 0, INT16_MAX, &api) ||
+	    !number(words[2], 1, ERRORS_MAX, &times) ||
+	    !number(words[3], INT16_MIN, INT16_MAX, &code))
+		return "no broker id, API key, count or error code";
+	for (int i = 0; i < times; i++) {
+		rd_kafka_resp_err_t err = rd_kafka_mock_broker_push_request_error_rtts(
+			broker->cluster, id, (int16_t)api, 1, (rd_kafka_resp_err_t)code, 0);
+		if (err)
+			return answer(err);
+	}
+	return NULL;
+}
+
 static const char *run_leader(struct broker *broker, char *const *words, int count)
 {
 	int partition, id;
@@ -138,6 +155,7 @@ static const struct command commands[] = {
 	{ "down", "BROKER", 1, 1, run_down },
 	{ "up", "BROKER", 1, 1, run_up },
 	{ "errors", "API COUNT ERROR (0 times: clears)", 3, 3, run_errors },
+	{ "errors-of", "BROKER API COUNT ERROR", 4, 4, run_errors_of },
 	{ "leader", "TOPIC PARTITION BROKER (-1: none)", 3, 3, run_leader },
 	{ "rtt", "BROKER MILLISECONDS", 2, 2, run_rtt },
 };
