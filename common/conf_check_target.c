@@ -68,7 +68,7 @@ static void check_http(const struct conf_item *item, const struct conf_target *t
 		ITEM_FAULT(item, "subject", "%s", why);
 }
 
-/* One file holds one secret, and here it is what signs. */
+/* One file is for one purpose, and here it is what signs. */
 static void check_webhook(const struct conf_item *item, const struct conf_target *target)
 {
 	if (!*target->secret_file)

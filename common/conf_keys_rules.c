@@ -22,12 +22,15 @@ static const struct conf_key target_keys[] = {
 	    "http:// or https://, host, and where there is one a path that all requests begin with",
 	    REQUIRED),
 	KEY(conf_target, profile, CONF_TEXT, NULL,
-	    "how it treats an idempotency key: \"stripe-v1\", \"plain\" or one of profiles",
+	    "how it treats an idempotency key: a shipped profile, as \"stripe-v1\", or one of "
+	    "profiles",
 	    REQUIRED),
 	KEY(conf_target, auth, CONF_TEXT, "",
 	    "value of the Authorization header, with ${secret} in it: the first line of "
 	    "secret_file"),
-	KEY(conf_target, secret_file, CONF_TEXT, "", "file whose first line is the secret"),
+	KEY(conf_target, secret_file, CONF_TEXT, "",
+	    "file whose first line is the secret; of a target with profile \"standard-webhooks\" "
+	    "what signs, \"whsec_...\""),
 	KEY(conf_target, headers, CONF_PAIRS, NULL,
 	    "headers of every request, (\"name\", \"value\") each; one of the same name in an "
 	    "effect "

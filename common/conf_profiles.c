@@ -44,8 +44,7 @@ static const struct shipped {
 	  .window = 24 * USEC_HOUR,
 	  .stores = CONF_STORES_ALL,
 	  .in_progress = { "409" },
-	  .mismatch = { "422" },
-	  .later = true },
+	  .mismatch = { "422" } },
 	/* https://www.standardwebhooks.com: a receiver knows a message by its id, and expects it
 	 * again for days when it did not answer 2xx; the schedule that is recommended there ends
 	 * after 76 hours. How long it remembers ids is its own affair, so this window is what a
@@ -58,8 +57,7 @@ static const struct shipped {
 	  .window = 7 * USEC_DAY,
 	  .stores = CONF_STORES_NONE,
 	  .characters = "!--/-~",
-	  .protocol = CONF_PROTOCOL_WEBHOOK,
-	  .later = true },
+	  .protocol = CONF_PROTOCOL_WEBHOOK },
 	/* Mail: the key becomes the Message-ID, by which people and some servers find a second
 	 * copy; no server promises to refuse one. With all characters escaped and a host behind
 	 * it, it still fits a line of 998. */

@@ -8,6 +8,7 @@
 #include "json.h"
 #include "mem.h"
 #include "rules/profile.h"
+#include "rules/webhook.h"
 #include "utf8.h"
 
 #define PROVIDER_ID_MAX 255
@@ -192,15 +193,21 @@ static void on_answer(void *arg, const struct http_answer *answer)
 
 /* --- the request --- */
 
-/* The lines of a request, each ended by a NUL: the recorded ones, the key, the secret. */
-static void add_lines(const struct target *target, const struct claim_request *request,
+/* The lines of a request, each with a line end: the recorded ones, the key, the secret or what it
+ * signs. The time that is signed is the one that is recorded of the attempt. */
+static void add_lines(const struct attempt *attempt, const struct claim_request *request,
 		      struct buf *lines)
 {
+	const struct target *target = attempt->target;
 	buf_add_text(lines, request->headers ? request->headers : "");
 	if (profile_header(target, request->provider_key, lines))
 		buf_add_char(lines, '\n');
 	if (target_authorization(target, lines))
 		buf_add_char(lines, '\n');
+	if (target->signing)
+		webhook_sign(target->signing, request->provider_key,
+			     database_time(attempt, attempt->started), request->body,
+			     request->body_length, lines);
 }
 
 /* An array of the lines, ended by NULL; the line ends in `lines` become NULs. */
@@ -226,7 +233,7 @@ static void send(struct attempt *attempt, const struct claim_request *request, u
 	const usec_t left = until - attempt->started;
 	const struct conf_target *conf = attempt->target->conf;
 	struct buf lines BUF_AUTO = { 0 };
-	add_lines(attempt->target, request, &lines);
+	add_lines(attempt, request, &lines);
 	const char **list = split_lines(&lines);
 	const struct http_request http = {
 		.method = attempt->method,

@@ -7,6 +7,7 @@
 
 #include "mem.h"
 #include "rules_code.h"
+#include "webhook.h"
 
 /* --- routes --- */
 
@@ -133,6 +134,7 @@ static void target_done(struct target *target)
 	if (target->authorization)
 		explicit_bzero(target->authorization, strlen(target->authorization));
 	free(target->authorization);
+	webhook_keys_free(target->signing);
 }
 
 static void route_done(struct route *route)

@@ -9,13 +9,15 @@
 
 struct rules;
 struct rule_code; /* private: compiled templates */
+struct webhook_keys;
 
 struct target {
 	const struct conf_target *conf;
 	const struct conf_profile *profile;
-	char *base;          /* the URL without a trailing slash */
-	char *authorization; /* rendered with its secret, or NULL; never logged */
-	size_t index;        /* 0 .. rules_target_count() - 1 */
+	char *base;                   /* the URL without a trailing slash */
+	char *authorization;          /* rendered with its secret, or NULL; never logged */
+	struct webhook_keys *signing; /* NULL: not signed, or nothing is sent */
+	size_t index;                 /* 0 .. rules_target_count() - 1 */
 };
 
 struct rule {

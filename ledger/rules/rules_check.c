@@ -10,6 +10,7 @@
 #include "execution/life.h"
 #include "mem.h"
 #include "rules_code.h"
+#include "webhook.h"
 
 #define DEFAULT_CONTENT_TYPE "application/json"
 
@@ -111,6 +112,22 @@ static void check_auth(const struct checker *checker, struct target *target)
 	}
 }
 
+/* Shown only, nothing is signed. */
+static void read_signing_keys(const struct checker *checker, struct target *target)
+{
+	struct err err;
+	char *secrets = NULL;
+
+	if (checker->redacted)
+		return;
+	if (!conf_read_secret(target->conf->secret_file, &err, &secrets) ||
+	    !webhook_keys_read(secrets, &err, &target->signing))
+		FAULT(checker, "secret_file", "%s", err.text);
+	if (secrets)
+		explicit_bzero(secrets, strlen(secrets));
+	free(secrets);
+}
+
 static void check_header_name(const struct checker *checker, const char *key, const char *name)
 {
 	if (!strcasecmp(name, "Host"))
@@ -126,7 +143,10 @@ static void compile_target(const struct checker *checker, struct target *target)
 	while (length && conf->url[length - 1] == '/')
 		length--;
 	target->base = mem_text_n(conf->url, length);
-	check_auth(checker, target);
+	if (target->profile->protocol == CONF_PROTOCOL_WEBHOOK)
+		read_signing_keys(checker, target);
+	else
+		check_auth(checker, target);
 	for (size_t i = 0; i < conf->headers.count; i++) {
 		(void)snprintf(key, sizeof(key), "headers[%zu]", i);
 		check_header_name(checker, key, conf->headers.items[i].name);

@@ -8,6 +8,7 @@
 #include "intake/dead_letter.h"
 #include "mem.h"
 #include "rules/profile.h"
+#include "rules/webhook.h"
 
 #define INDENT      "    "
 #define BASE64_LINE 57 /* bytes that fill a line of 76 characters */
@@ -91,6 +92,10 @@ static void put_headers(struct buf *out, const struct draft *draft)
 	buf_clear(&line);
 	if (target_authorization(target, &line))
 		put_line(out, line.data, line.length);
+	if (target->profile->protocol == CONF_PROTOCOL_WEBHOOK)
+		buf_add_text(out, INDENT INDENT WEBHOOK_TIMESTAMP
+			     ": [when it is sent]\n" INDENT INDENT WEBHOOK_SIGNATURE
+			     ": " RULES_REDACTED "\n");
 }
 
 static size_t until_blank(const char *data, size_t length)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,6 +31,20 @@ class Request:
         return None
 
 
+def is_signed(request: Request, secret: str, now: float, tolerance: float = 300) -> bool:
+    """As a receiver of Standard Webhooks looks at a message."""
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    values = [request.header(name) for name in names]
+    if None in values or sum(name.lower() in names for name, _ in request.headers) != len(names):
+        return False
+    name, timestamp, signatures = values
+    if "." in name or not timestamp.isdecimal() or abs(now - int(timestamp)) > tolerance:
+        return False
+    key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    digest = hmac.digest(key, f"{name}.{timestamp}.".encode() + request.body, "sha256")
+    return f"v1,{base64.b64encode(digest).decode()}" in signatures.split(" ")
+
+
 @dataclass
 class Answer:
     status: int
@@ -47,6 +63,7 @@ class Profile:
     mismatch: int = 400
     success: int = 200
     authorization: str = ""           # the value required, "" asks for none
+    signing_secret: str = ""          # "whsec_...", with which every request must be signed
 
 
 class Verdict(Enum):

@@ -23,7 +23,7 @@ from typing import Any
 
 from . import journal
 from .provider_faults import Fault, Faults, http_date
-from .provider_keys import Answer, Keys, Profile, Request, Verdict
+from .provider_keys import Answer, Keys, Profile, Request, Verdict, is_signed
 
 HEAD_LIMIT = 1024 * 1024
 BODY_KEPT = 64 * 1024
@@ -82,6 +82,9 @@ class Provider:
         if self.profile.authorization \
                 and request.header("Authorization") != self.profile.authorization:
             return Answer(401, body='{"error":"authorization"}'), False, False
+        if self.profile.signing_secret \
+                and not is_signed(request, self.profile.signing_secret, time.time()):
+            return Answer(401, body='{"error":"signature"}'), False, False
         verdict, kept = self.keys.begin(request, time.time())
         if verdict is Verdict.REPLAY:
             return Answer(kept.status, [*kept.headers, ("Idempotent-Replayed", "true")],

@@ -656,7 +656,7 @@ static void all_faults_are_told_at_once_in_the_order_of_the_file(void **state)
 		"more.conf:2: console.colour: unknown key\n"
 		"c.conf:9: targets[1].name: \"a\" is the name of another one too\n"
 		"c.conf:9: targets[1].profile: is required: how it treats an idempotency key: "
-		"\"stripe-v1\", \"plain\" or one of profiles\n"
+		"a shipped profile, as \"stripe-v1\", or one of profiles\n"
 		"c.conf:9: targets[1].timeout: \"3\" is not a duration; write for example "
 		"\"30s\"\n"
 		"c.conf:10: targets[1].url: the scheme must be http or https\n"
@@ -704,7 +704,7 @@ static void what_each_program_requires(void **state)
 		half, CONF_LEDGER,
 		"c.conf: effects: at least one effect is required\n"
 		"c.conf:2: targets[0].profile: is required: how it treats an idempotency key: "
-		"\"stripe-v1\", \"plain\" or one of profiles\n"
+		"a shipped profile, as \"stripe-v1\", or one of profiles\n"
 		"c.conf:2: targets[0].url: is required: http:// or https://, host, and where "
 		"there is one a path that all requests begin with\n");
 	fixture_write("k.properties", "bootstrap.servers=h:9092\n");

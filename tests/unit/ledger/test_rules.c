@@ -794,6 +794,47 @@ static void secrets_are_read_and_kept_apart(void **state)
 	unlink(path);
 }
 
+/* What signs is neither shown nor sent, and not part of what is recorded. */
+static void signing_keys_are_read_and_kept_apart(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/counterfoil-secret-XXXXXX";
+	struct buf target BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
+	struct world world;
+	static struct applied applied;
+	struct event_source source = placed("{}");
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	write_file(path, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+	buf_addf(&target,
+		 "{ name = \"payments\"; url = \"http://h\"; profile = \"standard-webhooks\"; "
+		 "secret_file = \"%s\"; }",
+		 path);
+	if (!load(&world, target.data, "", EFFECT("e", "topic = \"orders\";", "")))
+		fail_msg("%s", world.faults.data);
+	assert_null(strstr(buf_text(&world.warnings), "secret_file"));
+	assert_non_null(rules_target(world.rules, 0)->signing);
+	assert_false(target_authorization(rules_target(world.rules, 0), &line));
+	assert_true(profile_header(rules_target(world.rules, 0), "k", &line));
+	assert_string_equal(line.data, "webhook-id: k");
+	assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+	assert_null(strstr(applied.drafts[0].headers, "webhook"));
+	unload(&world);
+
+	write_file(path, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+	assert_false(load(&world, target.data, "", EFFECT("e", "topic = \"orders\";", "")));
+	assert_non_null(strstr(world.faults.data, "targets[0].secret_file: secret 1 of the first "
+						  "line: does not begin with \"whsec_\""));
+	assert_null(strstr(world.faults.data, "MfKQ"));
+	unload(&world);
+	unlink(path);
+	assert_false(load(&world, target.data, "", EFFECT("e", "topic = \"orders\";", "")));
+	assert_non_null(strstr(world.faults.data, "targets[0].secret_file: "));
+	unload(&world);
+}
+
 /* --- what is refused --- */
 
 struct fault_case {
@@ -935,6 +976,7 @@ int main(void)
 		cmocka_unit_test(provider_keys_fit_the_profile),
 		cmocka_unit_test(tenants_do_not_meet_at_the_provider),
 		cmocka_unit_test(secrets_are_read_and_kept_apart),
+		cmocka_unit_test(signing_keys_are_read_and_kept_apart),
 		cmocka_unit_test(faults_have_a_place_and_a_remedy),
 		cmocka_unit_test(all_faults_come_at_once),
 	};

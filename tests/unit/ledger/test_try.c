@@ -128,7 +128,9 @@ static const char configuration[] =
 	"  { name = \"pay\"; url = \"https://pay.test/\"; profile = \"stripe-v1\";\n"
 	"    auth = \"Bearer ${secret}\"; secret_file = \"/nonexistent/secret\";\n"
 	"    headers = ( (\"X-Api-Key\", \"hush\"), (\"X-Plain\", \"shown\") ); },\n"
-	"  { name = \"other\"; url = \"http://other.test\"; profile = \"quoted\"; } );\n"
+	"  { name = \"other\"; url = \"http://other.test\"; profile = \"quoted\"; },\n"
+	"  { name = \"hook\"; url = \"http://hook.test\"; profile = \"standard-webhooks\";\n"
+	"    secret_file = \"/nonexistent/secret\"; } );\n"
 	"effects = (\n"
 	"  { name = \"charge\"; on = { topic = \"orders\"; type = (\"placed\", \"paid\"); };\n"
 	"    target = \"pay\"; key = \"o:${/id}\"; tenant = \"${header:tenant|}\";\n"
@@ -140,7 +142,10 @@ static const char configuration[] =
 	"    key = \"c:${/id}\"; retention = \"7d\"; dead_letter_topic = \"lost\";\n"
 	"    request = { method = \"PUT\"; path = \"/${/name}\"; }; },\n"
 	"  { name = \"gone\"; on = { topic = \"raw\"; }; target = \"other\"; tombstone = true;\n"
-	"    key = \"${subject}\"; retention = \"7d\"; } );\n";
+	"    key = \"${subject}\"; retention = \"7d\"; },\n"
+	"  { name = \"tell\"; on = { topic = \"told\"; }; target = \"hook\"; key = "
+	"\"t:${/a}.${/b}\";\n"
+	"    retention = \"7d\"; } );\n";
 
 struct world {
 	struct conf *conf;
@@ -224,6 +229,16 @@ static void requests_are_shown(void **state)
 				      "    body          37 bytes\n"
 				      "        {\"id\":7,\n"
 				      "          \"cents\":1999,\"name\":\"a b\"}\n");
+}
+
+/* The id is signed with dots around it, so it holds none. */
+static void what_signs_is_not_shown(void **state)
+{
+	struct buf out BUF_AUTO = { 0 };
+	assert_true(show(*state, "{\"topic\":\"told\",\"payload\":{\"a\":1,\"b\":2}}", &out));
+	assert_non_null(strstr(out.data, "\n        webhook-id: cf-"));
+	assert_non_null(strstr(out.data, "\n        webhook-timestamp: [when it is sent]\n"
+					 "        webhook-signature: [redacted]\n    body "));
 }
 
 static void deaths_and_poison_have_their_reason(void **state)
@@ -314,6 +329,7 @@ int main(void)
 		cmocka_unit_test(events_are_read),
 		cmocka_unit_test(what_is_no_event_is_refused),
 		cmocka_unit_test(requests_are_shown),
+		cmocka_unit_test(what_signs_is_not_shown),
 		cmocka_unit_test(deaths_and_poison_have_their_reason),
 		cmocka_unit_test(bodies_cannot_play_on_a_terminal),
 		cmocka_unit_test(a_long_body_is_whole),
