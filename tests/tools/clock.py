@@ -7,6 +7,9 @@ from pathlib import Path
 
 from . import programs
 
+# A sanitizer wants to be the first library, and need not be.
+SANITIZED = ["ASAN_OPTIONS=detect_leaks=1:exitcode=99:verify_asan_link_order=0"]
+
 
 class Clock:
     """The clock of the processes that are started by `command`; it can be set while they run."""
@@ -18,7 +21,8 @@ class Clock:
         library = programs.build_directory() / "tests/tools/wrong-clock.so"
         assert library.exists(), "make tools"
         # By env, which then becomes the program: it alone has the library.
-        self.command = ["env", f"LD_PRELOAD={library}", f"WRONG_CLOCK={self._path}"]
+        self.command = ["env", f"LD_PRELOAD={library}", f"WRONG_CLOCK={self._path}",
+                        *SANITIZED]
 
     def set(self, seconds: int) -> None:
         """By so many it is wrong from now on."""
