@@ -481,15 +481,15 @@ static void other_sources_keep_gaps_for_a_whole_sweep(void **state)
 	assert_false(answer(reader, &poll, now, 1, 2));
 	reader_rewind(reader, READER_ALL);
 	assert_true(reader_idle(reader)); /* it has begun and not come to its end */
-	poll = next_of(reader, READER_HEAD, now + USEC_SEC);
+	poll = next_of(reader, READER_HEAD, now + 100 * USEC_MS);
 	(void)answer(reader, &poll, now, 4, 2);
 	assert_int_equal(reader_gap_count(reader), 1);
 	poll = next_of(reader, READER_SWEEP, now);
-	const struct reader_poll head = next_of(reader, READER_HEAD, now + USEC_SEC);
+	const struct reader_poll head = next_of(reader, READER_HEAD, now + 200 * USEC_MS);
 	(void)answer(reader, &head, now, 8, 1); /* 6 and 7 are missing, too late for this one */
 	assert_true(answer(reader, &poll, now, 4, 2));
 	assert_int_equal(reader_gap_count(reader), 2);
-	poll = next_of(reader, READER_HEAD, now + USEC_SEC);
+	poll = next_of(reader, READER_HEAD, now + 300 * USEC_MS);
 	(void)answer(reader, &poll, now, 0, 0); /* one more poll has asked for it */
 	assert_int_equal(reader_gap_count(reader), 1);
 	assert_int_equal(reader_gaps(reader)[0].first, 6);
