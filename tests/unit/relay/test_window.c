@@ -1,4 +1,4 @@
-/* The rows in flight: their states, their counts, their index. */
+/* The rows between fetch and deletion: their states, their counts, their index; room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,20 +9,22 @@
 
 #include "window.h"
 
-static struct window_row *put(struct window *window, int64_t id, uint32_t lane, uint32_t bytes)
+#define NOW (1000 * USEC_SEC)
+
+static struct window_row *put(struct window *window, int64_t id, uint64_t lane, uint32_t bytes)
 {
 	unsigned char event_id[WINDOW_UUID] = { 0 };
 	memcpy(event_id, &id, sizeof(id));
 	const struct window_claim claim = {
 		.id = id, .event_id = event_id, .hash = 7, .lane = lane, .bytes = bytes
 	};
-	return window_add(window, &claim);
+	return window_add(window, &claim, NOW);
 }
 
 static size_t room(const struct window *window)
 {
 	size_t bytes;
-	return window_room(window, &bytes);
+	return window_room(window, NOW, &bytes);
 }
 
 static void a_row_goes_its_way(void **state)
@@ -34,7 +36,7 @@ static void a_row_goes_its_way(void **state)
 	assert_int_equal(row->state, WINDOW_IN_FLIGHT);
 	assert_int_equal(window_in_flight(window), 1);
 
-	window_ack(window, row);
+	window_ack(window, row, NOW);
 	assert_int_equal(row->state, WINDOW_ACKED);
 	assert_int_equal(window_in_flight(window), 0);
 	assert_int_equal(window_acked(window), 1);
@@ -58,8 +60,8 @@ static void a_lost_deletion_is_repeated(void **state)
 	(void)state;
 	struct window *window = window_new(80, 8000);
 	struct window_row *rows[4];
-	window_ack(window, put(window, 1, 1, 1));
-	window_ack(window, put(window, 2, 1, 1));
+	window_ack(window, put(window, 1, 1, 1), NOW);
+	window_ack(window, put(window, 2, 1, 1), NOW);
 	assert_int_equal(window_take(window, rows, 1), 1);
 	assert_int_equal(rows[0]->id, 1);
 	window_keep(window, rows[0], true);
@@ -78,14 +80,14 @@ static void a_partition_has_an_eighth(void **state)
 	(void)state;
 	struct window *window = window_new(80, 8000);
 	size_t bytes;
-	assert_int_equal(window_room(window, &bytes), 10);
+	assert_int_equal(window_room(window, NOW, &bytes), 10);
 	assert_int_equal(bytes, 1000);
 	for (int64_t id = 1; id <= 9; id++)
 		put(window, id, 5, 50);
-	assert_int_equal(window_room(window, &bytes), 1);
+	assert_int_equal(window_room(window, NOW, &bytes), 1);
 	assert_int_equal(bytes, 550);
 	struct window_row *last = put(window, 10, 5, 700);
-	assert_int_equal(window_room(window, &bytes), 0);
+	assert_int_equal(window_room(window, NOW, &bytes), 0);
 	assert_int_equal(bytes, 0);
 	window_drop(window, last);
 	assert_int_equal(room(window), 1);
@@ -109,7 +111,7 @@ static void undeleted_rows_are_bounded(void **state)
 	struct window *window = window_new(8, 100000);
 	for (int64_t id = 1; id <= 16; id++) {
 		assert_int_equal(room(window), 1);
-		window_ack(window, put(window, id, 0, 10));
+		window_ack(window, put(window, id, 0, 10), NOW);
 	}
 	assert_int_equal(room(window), 0);
 	struct window_row *rows[16];
@@ -120,17 +122,23 @@ static void undeleted_rows_are_bounded(void **state)
 	window_free(window);
 }
 
-static void forgetting_takes_what_is_in_flight_only(void **state)
+static void drop(void *arg, struct window_row *row)
+{
+	window_drop(arg, row);
+}
+
+static void what_is_in_flight_can_be_dropped_while_it_is_gone_through(void **state)
 {
 	(void)state;
 	struct window *window = window_new(80, 8000);
 	struct window_row *rows[4];
 	put(window, 1, 1, 1);
-	window_ack(window, put(window, 2, 1, 1));
-	window_ack(window, put(window, 3, 1, 1));
+	window_ack(window, put(window, 2, 1, 1), NOW);
+	window_ack(window, put(window, 3, 1, 1), NOW);
 	put(window, 4, 2, 1);
 	assert_int_equal(window_take(window, rows, 1), 1);
-	assert_int_equal(window_forget(window), 2);
+	window_each(window, drop, window);
+	assert_int_equal(window_in_flight(window), 0);
 	assert_null(window_find(window, 1));
 	assert_non_null(window_find(window, 2));
 	assert_non_null(window_find(window, 3));
@@ -145,12 +153,92 @@ static void forgetting_takes_what_is_in_flight_only(void **state)
 	window_free(window);
 }
 
+/* A lane that stands still is not reckoned with when rows are fetched; whether it has room for one
+ * of them is asked then. One that moves, or has only just begun, has. */
+static void lanes_that_stand_still_hold_up_nobody(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t rows;
+		uint32_t bytes; /* of each */
+		usec_t still;   /* since its last report */
+		size_t room;    /* of 10 and 1000, for all lanes */
+		size_t room_bytes;
+		bool fits;
+		bool eased;
+	} lanes[] = {
+		{ 0, 0, 0, 10, 1000, true, true },
+		{ 5, 100, 0, 5, 500, true, true },
+		{ 6, 10, WINDOW_STILL, 4, 940, true, false },
+		{ 2, 300, 0, 8, 400, true, false },
+		{ 10, 10, WINDOW_STILL, 0, 900, true, false },
+		{ 10, 10, WINDOW_STILL + 1, 10, 1000, false, false },
+		{ 2, 500, WINDOW_STILL + 1, 10, 1000, false, false },
+		{ 9, 10, USEC_SEC, 10, 1000, true, false },
+		{ 3, 10, USEC_SEC, 10, 1000, true, true },
+	};
+	for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
+		struct window *window = window_new(80, 8000);
+		usec_t now = NOW + lanes[i].still;
+		size_t bytes;
+		for (size_t row = 0; row < lanes[i].rows; row++)
+			put(window, (int64_t)row + 1, 5, lanes[i].bytes);
+		assert_int_equal(window_room(window, now, &bytes), lanes[i].room);
+		assert_int_equal(bytes, lanes[i].room_bytes);
+		assert_int_equal(window_fits(window, 5, now), lanes[i].fits);
+		assert_int_equal(window_eased(window, 5), lanes[i].eased);
+		assert_true(window_fits(window, 6, now));
+		window_free(window);
+	}
+}
+
+/* With no time told, none stands still. */
+static void a_report_moves_a_lane(void **state)
+{
+	(void)state;
+	struct window *window = window_new(80, 8000);
+	size_t bytes;
+	for (int64_t id = 1; id <= 10; id++)
+		put(window, id, 5, 1);
+	usec_t later = NOW + USEC_SEC;
+	assert_int_equal(window_room(window, 0, &bytes), 0);
+	assert_int_equal(window_room(window, later, &bytes), 10);
+	window_ack(window, window_find(window, 3), later);
+	assert_int_equal(window_room(window, later, &bytes), 1);
+	assert_true(window_fits(window, 5, later));
+	window_free(window);
+}
+
+static void condemned_rows_take_room(void **state)
+{
+	(void)state;
+	struct window *window = window_new(8, 100000);
+	static const uint8_t event_id[WINDOW_UUID] = { 1, 2, 3 };
+	struct window_row *rows[16];
+	for (int64_t id = 1; id <= 16; id++) {
+		const struct window_claim claim = { .id = id, .event_id = event_id, .order = 9 };
+		assert_int_equal(room(window), 1);
+		rows[id - 1] = window_condemn(window, &claim);
+		assert_int_equal(rows[id - 1]->state, WINDOW_CONDEMNED);
+		assert_int_equal(rows[id - 1]->order, 9);
+		assert_memory_equal(rows[id - 1]->event_id, event_id, WINDOW_UUID);
+	}
+	assert_int_equal(room(window), 0);
+	assert_int_equal(window_in_flight(window), 0);
+	assert_int_equal(window_undeleted(window), 0);
+	assert_ptr_equal(window_find(window, 7), rows[6]);
+	window_bury(window, rows[6]);
+	assert_null(window_find(window, 7));
+	assert_int_equal(room(window), 1);
+	window_free(window);
+}
+
 static void an_unknown_partition_and_the_first_are_apart(void **state)
 {
 	(void)state;
 	assert_int_not_equal(window_lane(99, -1), window_lane(99, 0));
 	assert_int_not_equal(window_lane(99, 0), window_lane(99, 1));
-	assert_true(window_lane(UINT32_MAX, 7) < 1024);
+	assert_int_not_equal(window_lane(98, 1), window_lane(99, 0));
 }
 
 /* Removal moves entries back in the open addressing: every id must stay findable. */
@@ -189,7 +277,10 @@ int main(void)
 		cmocka_unit_test(a_partition_has_an_eighth),
 		cmocka_unit_test(the_whole_is_bounded_too),
 		cmocka_unit_test(undeleted_rows_are_bounded),
-		cmocka_unit_test(forgetting_takes_what_is_in_flight_only),
+		cmocka_unit_test(what_is_in_flight_can_be_dropped_while_it_is_gone_through),
+		cmocka_unit_test(lanes_that_stand_still_hold_up_nobody),
+		cmocka_unit_test(a_report_moves_a_lane),
+		cmocka_unit_test(condemned_rows_take_room),
 		cmocka_unit_test(an_unknown_partition_and_the_first_are_apart),
 		cmocka_unit_test(the_index_survives_much_coming_and_going),
 	};
