@@ -70,15 +70,18 @@ static const char source_holders[] =
 
 /* $1 ids, $2 event ids, $3 lease, $4 token. By both ids, for after a crash of an asynchronous
  * writer the server gives an id out again. A lost removal is a duplicate, never a loss: it alone
- * need not wait for the disk. The arrays stand in subselects so that the planner, not knowing their
- * length, looks each id up and never reads the whole table for a join. */
+ * need not wait for the disk. No join, which would be for the planner to choose: one that knows the
+ * table as empty reads all of it for every batch. The ids stand in a subselect so that it does not
+ * know how many they are, and looks each up; the pairs behind IS TRUE, so that they are a filter.
+ */
 #define SOURCE_PUBLISHED                                                                           \
-	" unnest((SELECT $1::int8[]), (SELECT $2::uuid[])) d(cf_id, cf_event_id)"                  \
-	" WHERE {id} = cf_id AND ({event_id} = cf_event_id) IS TRUE{scope}"                        \
+	" WHERE {id} = ANY ((SELECT $1::int8[])::int8[])"                                          \
+	" AND (({id}, {event_id}) IN (SELECT * FROM unnest($1::int8[], $2::uuid[]))) IS TRUE"      \
+	"{scope}"                                                                                  \
 	" AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'"                      \
 	" AND EXISTS (SELECT FROM counterfoil.lease l WHERE l.name = $3 AND l.token = $4)"
-static const char source_delete[] = "DELETE FROM {table} o USING" SOURCE_PUBLISHED;
-static const char source_mark[] = "UPDATE {table} o SET {mark} FROM" SOURCE_PUBLISHED;
+static const char source_delete[] = "DELETE FROM {table} o" SOURCE_PUBLISHED;
+static const char source_mark[] = "UPDATE {table} o SET {mark}" SOURCE_PUBLISHED;
 
 /* $1 ids, $2 event ids, $3 order hashes, $4 parked, $5 reasons, $6 sizes: one of each a row. $7
  * lease, $8 token, $9 the source's name, $10 generation, $11 owner. Gives the ids that were moved;
@@ -99,7 +102,10 @@ static const char source_mark[] = "UPDATE {table} o SET {mark} FROM" SOURCE_PUBL
 	" unnest((SELECT $1::int8[]), (SELECT $2::uuid[]), (SELECT $3::int8[]),"                   \
 	"  (SELECT $4::bool[]), (SELECT $5::text[]), (SELECT $6::int8[]))"                         \
 	"  d(cf_id, cf_event_id, cf_order, cf_parked, cf_reason, cf_size)"
-#define SOURCE_SAME " {id} = cf_id AND ({event_id} IS NOT DISTINCT FROM cf_event_id) IS TRUE"
+/* The first condition is for the planner: however it joins, it reads no other rows. */
+#define SOURCE_SAME                                                                                \
+	" {id} = ANY ((SELECT $1::int8[])::int8[])"                                                \
+	" AND {id} = cf_id AND ({event_id} IS NOT DISTINCT FROM cf_event_id) IS TRUE"
 #define SOURCE_LAY_DOWN                                                                            \
 	", laid AS (INSERT INTO counterfoil.outbox_dead AS t"                                      \
 	"  (source, row_id, event_id, parked, order_hash,"                                         \
@@ -178,9 +184,15 @@ static const char source_plan[] =
 	"EXPLAIN (COSTS OFF)"
 	" SELECT {columns} FROM {table} o WHERE {id} > 0{scope} ORDER BY {id} LIMIT 1000";
 
-/* $1 the source's name, $2 the hash to go on behind: ordering keys with a dead row. */
+/* $1 the source's name, $2 the hash to go on behind: ordering keys with a dead row, ascending. From
+ * one key to the next by the index: there may be many rows of a key. */
 static const char source_blocked[] =
-	"SELECT DISTINCT order_hash FROM counterfoil.outbox_dead"
-	" WHERE source = $1 AND order_hash > $2 AND NOT parked ORDER BY 1 LIMIT 10000";
+	"WITH RECURSIVE k(h) AS ("
+	"(SELECT order_hash FROM counterfoil.outbox_dead"
+	"  WHERE source = $1 AND order_hash > $2 AND NOT parked ORDER BY order_hash LIMIT 1)"
+	" UNION ALL SELECT n.order_hash FROM k, LATERAL"
+	" (SELECT order_hash FROM counterfoil.outbox_dead"
+	"  WHERE source = $1 AND order_hash > k.h AND NOT parked ORDER BY order_hash LIMIT 1) n)"
+	" SELECT h FROM k LIMIT 10000";
 
 #endif
