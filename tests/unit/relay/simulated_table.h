@@ -1,0 +1,285 @@
+/* What is simulated, all in one, and the table: its writers, and the server that runs statements in
+ * the order in which they were sent. */
+#ifndef COUNTERFOIL_SIMULATED_TABLE_H
+#define COUNTERFOIL_SIMULATED_TABLE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "burial.h"
+#include "keys.h"
+#include "mem.h"
+#include "reader.h"
+#include "topics.h"
+#include "window.h"
+
+enum {
+	TOPICS = 4,
+	KEYS = 6, /* of a topic; 0: no key, no order */
+	PARTITIONS = 3,
+	ROWS = 500,
+	BATCH = 16,
+	WINDOW = 64,
+	GAPS = 600,
+	STATEMENTS = 16,
+};
+
+enum fault { FAULT_NONE, FAULT_POISON, FAULT_LARGE };
+
+struct model_row {
+	int topic;
+	int key;
+	enum fault fault;
+	usec_t commit_at;
+	bool commits; /* or is rolled back */
+	bool committed;
+	bool there; /* in the table */
+	bool written;
+	bool dead;
+	bool parked;
+	bool passed; /* it was condemned, and holds up nobody */
+};
+
+enum statement_kind { POLL, DELETE, BURY, LIST, LOAD };
+
+struct statement {
+	enum statement_kind kind;
+	bool run;
+	bool failed;
+	uint64_t epoch; /* of the owner that sent it */
+	struct reader_poll poll;
+	struct gap gaps[GAPS];
+	bool asked[TOPICS];
+	bool only;
+	int64_t generation;
+	size_t count;
+	int64_t ids[ROWS];
+	bool withheld[BATCH];
+	bool parked[ROWS];
+	struct window_row *rows[WINDOW * 2];
+	uint64_t orders[TOPICS * KEYS];
+};
+
+/* What Kafka does with a topic's rows. */
+enum mode { MODE_WELL, MODE_UNKNOWN, MODE_COMPANY, MODE_STALLED };
+
+struct sim {
+	uint64_t chance;
+	usec_t now;
+	bool block_key;
+
+	struct model_row rows[ROWS + 1]; /* by id */
+	int64_t drawn;
+	bool writing[TOPICS][KEYS];
+	int64_t server_generation;
+	struct statement *statements[STATEMENTS];
+	size_t statement_count;
+
+	enum mode mode[TOPICS];
+	usec_t mode_until[TOPICS];
+	bool changed[TOPICS]; /* its number of partitions */
+	struct window_row *flights[WINDOW];
+	size_t flight_count;
+	bool torn[TOPICS][PARTITIONS]; /* since a rejection */
+	usec_t lost_at;                /* the producer, for that; 0: it works */
+	usec_t ready_at;
+
+	struct reader *reader;
+	struct topics *topics;
+	struct window *window;
+	struct keys *keys;
+	struct burial *burial;
+	struct topic *topic[TOPICS];
+	struct topic *probe;
+	int64_t generation;
+	uint64_t epoch;
+	bool loading;
+	bool polling;
+	bool burying;
+	size_t deleting;
+	usec_t giving_up;
+	usec_t youngest;
+	usec_t look_at;
+	size_t seen[5]; /* what happened, so that the runs are known to be worth something */
+};
+
+enum { SEEN_WRITTEN, SEEN_BLOCKED, SEEN_DEAD, SEEN_PARKED, SEEN_LOST };
+
+static uint64_t any(struct sim *sim, uint64_t below)
+{
+	sim->chance = sim->chance * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (sim->chance >> 33) % below;
+}
+
+static bool one_in(struct sim *sim, uint64_t times)
+{
+	return any(sim, times) == 0;
+}
+
+static uint64_t order_of(const struct model_row *row)
+{
+	return row->key ? (uint64_t)(row->topic * KEYS + row->key) : 0;
+}
+
+static int partition_of(const struct model_row *row)
+{
+	return row->key % PARTITIONS;
+}
+
+static void draw(struct sim *sim)
+{
+	struct model_row row = { .topic = (int)any(sim, TOPICS), .key = (int)any(sim, KEYS) };
+	if (sim->drawn == ROWS || (row.key && sim->writing[row.topic][row.key]))
+		return; /* the writers of a key take turns */
+	row.commit_at = sim->now + (one_in(sim, 4) ? (usec_t)any(sim, 300 * USEC_MS) : 0);
+	row.commits = !one_in(sim, 10);
+	row.fault = one_in(sim, 60) ? FAULT_POISON : one_in(sim, 60) ? FAULT_LARGE : FAULT_NONE;
+	sim->writing[row.topic][row.key] = true;
+	sim->rows[++sim->drawn] = row;
+}
+
+static void commit(struct sim *sim)
+{
+	for (int64_t id = 1; id <= sim->drawn; id++) {
+		struct model_row *row = &sim->rows[id];
+		if (row->committed || row->commit_at > sim->now)
+			continue;
+		row->committed = true;
+		row->there = row->commits;
+		sim->writing[row->topic][row->key] = false;
+	}
+}
+
+/* All that lies dead or parked of a key of it goes back, repaired. */
+static void requeue(struct sim *sim)
+{
+	int64_t chosen = 1 + (int64_t)any(sim, ROWS);
+	if (chosen > sim->drawn || !sim->rows[chosen].dead)
+		return;
+	uint64_t order = order_of(&sim->rows[chosen]);
+	for (int64_t id = 1; id <= sim->drawn; id++) {
+		struct model_row *row = &sim->rows[id];
+		if ((!row->dead && !row->parked) ||
+		    (id != chosen && (order == 0 || order_of(row) != order)))
+			continue;
+		*row = (struct model_row){ .topic = row->topic,
+					   .key = row->key,
+					   .committed = true,
+					   .commits = true,
+					   .there = true,
+					   .passed = row->passed };
+	}
+	sim->server_generation++;
+}
+
+static bool in_gaps(const struct statement *statement, int64_t id)
+{
+	for (size_t i = 0; i < statement->poll.gaps; i++)
+		if (id >= statement->gaps[i].first && id <= statement->gaps[i].last)
+			return true;
+	return false;
+}
+
+static void run_poll(struct sim *sim, struct statement *statement)
+{
+	size_t most = statement->poll.rows < BATCH ? statement->poll.rows : BATCH;
+	statement->generation = sim->server_generation;
+	for (int64_t id = 1; id <= sim->drawn && statement->count < most; id++) {
+		const struct model_row *row = &sim->rows[id];
+		if (!row->there || (id <= statement->poll.after && !in_gaps(statement, id)))
+			continue;
+		statement->withheld[statement->count] =
+			statement->asked[row->topic] != statement->only;
+		statement->ids[statement->count++] = id;
+	}
+}
+
+static void run_delete(struct sim *sim, struct statement *statement)
+{
+	if (statement->failed && one_in(sim, 2))
+		return; /* else only its answer is lost */
+	for (size_t i = 0; i < statement->count; i++) {
+		struct model_row *row = &sim->rows[statement->rows[i]->id];
+		assert_true(row->written);
+		row->there = false;
+	}
+}
+
+static void run_bury(struct sim *sim, struct statement *statement)
+{
+	size_t moved = 0;
+	if (statement->generation != sim->server_generation || statement->failed) {
+		statement->count = 0;
+		return;
+	}
+	for (size_t i = 0; i < statement->count; i++) {
+		struct model_row *row = &sim->rows[statement->ids[i]];
+		if (!row->there)
+			continue;
+		assert_true(!row->written || statement->parked[i]);
+		row->there = false;
+		row->dead = !statement->parked[i];
+		row->parked = statement->parked[i];
+		sim->seen[row->dead ? SEEN_DEAD : SEEN_PARKED]++;
+		statement->ids[moved++] = statement->ids[i];
+	}
+	statement->count = moved;
+}
+
+static void run_load(struct sim *sim, struct statement *statement)
+{
+	statement->generation = sim->server_generation;
+	for (int64_t id = 1; id <= sim->drawn; id++) {
+		const struct model_row *row = &sim->rows[id];
+		if (row->dead && row->key)
+			statement->orders[order_of(row)] = order_of(row);
+	}
+}
+
+static void run_list(struct sim *sim, struct statement *statement)
+{
+	for (int64_t id = 1; id <= sim->drawn; id++)
+		if (!sim->rows[id].committed)
+			statement->ids[statement->count++] = id;
+}
+
+static void run(struct sim *sim, struct statement *statement)
+{
+	statement->run = true;
+	switch (statement->kind) {
+	case POLL:
+		run_poll(sim, statement);
+		break;
+	case DELETE:
+		run_delete(sim, statement);
+		break;
+	case BURY:
+		run_bury(sim, statement);
+		break;
+	case LIST:
+		run_list(sim, statement);
+		break;
+	case LOAD:
+		run_load(sim, statement);
+		break;
+	}
+}
+
+static struct statement *send(struct sim *sim, enum statement_kind kind)
+{
+	struct statement *statement = mem_zero(sizeof(*statement));
+	assert_true(sim->statement_count < STATEMENTS);
+	statement->kind = kind;
+	statement->epoch = sim->epoch;
+	sim->statements[sim->statement_count++] = statement;
+	return statement;
+}
+
+#endif
