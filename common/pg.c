@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #include "mem.h"
+#include "pg_named.h"
 #include "pg_private.h"
 
 #define BACKOFF_MIN  (50 * USEC_MS)
@@ -33,6 +34,7 @@ struct statement {
 	pg_done_fn *done;
 	void *arg;
 	bool sent;
+	bool named;       /* by its name */
 	PGresult *result; /* its answer, until its Sync */
 };
 
@@ -53,6 +55,7 @@ struct pg {
 	size_t queued;
 	usec_t first_since; /* when the first of the queue became the first */
 
+	struct pg_named named;
 	unsigned rotation;
 	bool option_refused; /* a pooler does not let us ask for statement_timeout and such */
 	bool was_up;         /* up() was said of this connection */
@@ -123,6 +126,7 @@ static void close_connection(struct pg *pg)
 	unwatch(pg);
 	PQfinish(pg->conn);
 	pg->conn = NULL;
+	pg_named_forget(&pg->named);
 	pg->fatal[0] = '\0';
 }
 
@@ -168,6 +172,16 @@ static bool is_rollback_for_commit(struct statement *statement)
 	       strcmp(PQcmdStatus(statement->result), "COMMIT") != 0;
 }
 
+/* What a name stood for is gone or has changed: from now on without names, on another connection.
+ */
+static void lose_names(struct pg *pg, struct pg_error *error)
+{
+	log_info(pg->log, "statements are sent without names from now on",
+		 LOG_TEXT("sqlstate", error->sqlstate), LOG_TEXT("text", error->text));
+	pg->named.off = true;
+	give_up(pg, error->sqlstate, error->text);
+}
+
 /* The first statement's Sync has been answered. */
 static void complete(struct pg *pg)
 {
@@ -181,6 +195,8 @@ static void complete(struct pg *pg)
 		error = (struct pg_error){ PG_REFUSED, "25P02",
 					   "the transaction had failed and was rolled back" };
 	}
+	if (!good && statement->named && pg_named_lost(error.sqlstate))
+		lose_names(pg, &error);
 	pg->first = statement->next;
 	if (!pg->first)
 		pg->end = &pg->first;
@@ -415,24 +431,6 @@ static void on_kick(void *arg)
 
 /* --- sending --- */
 
-/* The statement counts as sent from the first byte that libpq may have taken. */
-static void send_now(struct pg *pg, struct statement *statement, const struct pg_params *params)
-{
-	struct pg_arguments arguments = { 0 };
-	if (PQstatus(pg->conn) != CONNECTION_OK) {
-		give_up_lost(pg);
-		return;
-	}
-	statement->sent = true;
-	pg_arguments(params, &arguments);
-	if (!PQsendQueryParams(pg->conn, statement->sql, arguments.count, arguments.types,
-			       arguments.values, arguments.lengths, arguments.formats, 1) ||
-	    !PQpipelineSync(pg->conn))
-		give_up_lost(pg);
-	else if (!loop_timer_pending(pg->timer))
-		watch_first(pg);
-}
-
 static struct statement *enqueue(struct pg *pg, const char *sql, pg_done_fn *done, void *arg)
 {
 	struct statement *statement = mem_zero(sizeof(*statement));
@@ -445,6 +443,82 @@ static struct statement *enqueue(struct pg *pg, const char *sql, pg_done_fn *don
 	pg->end = &statement->next;
 	pg->queued++;
 	return statement;
+}
+
+static bool sync(struct pg *pg, bool sent)
+{
+	if (sent && PQpipelineSync(pg->conn)) {
+		if (!loop_timer_pending(pg->timer))
+			watch_first(pg);
+		return true;
+	}
+	give_up_lost(pg);
+	return false;
+}
+
+/* A pooler tells the client a process number of its own. */
+static void on_backend(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct pg *pg = arg;
+	if (!error)
+		pg->named.direct = pg_get_int4(result, 0, 0) == PQbackendPID(pg->conn);
+}
+
+static void on_prepared(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct pg_named_item *item = arg;
+	(void)result;
+	item->ready = !error;
+}
+
+/* Beside the statement's own use, so that nothing waits for it. */
+static void prepare(struct pg *pg, struct pg_named_item *item)
+{
+	struct statement *statement;
+	if (!pg->named.asked) {
+		pg->named.asked = true;
+		statement = enqueue(pg, "SELECT pg_backend_pid()", on_backend, pg);
+		statement->sent = true;
+		(void)sync(pg, PQsendQueryParams(pg->conn, statement->sql, 0, NULL, NULL, NULL,
+						 NULL, 1));
+	} else if (pg->named.direct) {
+		item->asked = true;
+		statement = enqueue(pg, item->sql, on_prepared, item);
+		statement->sent = true;
+		(void)sync(pg, PQsendPrepare(pg->conn, item->name, item->sql, item->count,
+					     item->types));
+	}
+}
+
+static bool send_by_name(struct pg *pg, const struct pg_named_item *item,
+			 const struct pg_arguments *arguments)
+{
+	return PQsendQueryPrepared(pg->conn, item->name, arguments->count, arguments->values,
+				   arguments->lengths, arguments->formats, 1);
+}
+
+static bool send_text(struct pg *pg, const char *sql, const struct pg_arguments *arguments)
+{
+	return PQsendQueryParams(pg->conn, sql, arguments->count, arguments->types,
+				 arguments->values, arguments->lengths, arguments->formats, 1);
+}
+
+/* The statement counts as sent from the first byte that libpq may have taken. */
+static void send_now(struct pg *pg, struct statement *statement, const struct pg_params *params)
+{
+	struct pg_arguments arguments = { 0 };
+	if (PQstatus(pg->conn) != CONNECTION_OK) {
+		give_up_lost(pg);
+		return;
+	}
+	statement->sent = true;
+	pg_arguments(params, &arguments);
+	struct pg_named_item *item = pg_named_use(&pg->named, statement->sql, &arguments);
+	statement->named = pg_named_fits(item, &arguments);
+	bool sent = statement->named ? send_by_name(pg, item, &arguments)
+				     : send_text(pg, statement->sql, &arguments);
+	if (sync(pg, sent) && pg_named_due(item))
+		prepare(pg, item);
 }
 
 void pg_send(struct pg *pg, const char *sql, const struct pg_params *params, pg_done_fn *done,
@@ -487,6 +561,7 @@ struct pg *pg_new(struct loop *loop, struct log *log, const struct pg_settings *
 	pg->settings = *settings;
 	pg->events = *events;
 	pg->end = &pg->first;
+	pg->named.off = !settings->named;
 	pg->backoff = BACKOFF_MIN;
 	(void)snprintf(pg->why.text, sizeof(pg->why.text), "not connected yet");
 	pg->timer = loop_timer_new(loop, on_timer, pg);

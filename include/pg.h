@@ -1,7 +1,7 @@
 /* PostgreSQL on the loop: one connection in pipeline mode, reconnecting for ever with backoff.
  *
- * Every statement is sent unnamed with its own Sync: its own snapshot and, outside BEGIN, its own
- * transaction. No session state, no SET, no named statement: it works through a pooler in
+ * Every statement is sent unnamed (but see `named`) with its own Sync: its own snapshot and,
+ * outside BEGIN, its own transaction. No session state, no SET: it works through a pooler in
  * transaction mode. Parameters and results travel in binary.
  *
  * Ownership: the callback of a statement runs exactly once, in the order of sending, also when the
@@ -50,6 +50,9 @@ struct pg_settings {
 				      here */
 	const char *options;       /* more of that kind, "-c jit=off -c ..."; NULL: none */
 	struct series *reconnects; /* counts each connection but the first; NULL: nobody does */
+	bool named; /* what is sent often is prepared under a name, where no pooler stands between;
+		     * the text of a statement must then stay at its place, unchanged, from its
+		     * first use to the end of the connection */
 	bool read_only; /* transactions are, unless BEGIN says otherwise; asked for likewise */
 };
 

@@ -403,6 +403,7 @@ bool relay_new(struct loop *loop, struct log *log, const struct conf *conf,
 		.program = "counterfoil-relay",
 		.connect_timeout = conf->postgres.connect_timeout,
 		.statement_timeout = conf->postgres.statement_timeout,
+		.named = true,
 		.reconnects = relay->meter->db_reconnects,
 	};
 	relay->log = log;
