@@ -1,4 +1,4 @@
-/* libcurl's multi on the loop.
+/* HTTP by libcurl.
  *
  * CURLOPT_PREREQFUNCTION is called when a connection is ready and before the request is written.
  * The first call is the line between "nothing left" and "may have left"; a second one is libcurl
@@ -12,22 +12,15 @@
 
 #include "crash.h"
 #include "http_answer.h"
+#include "http_multi.h"
 #include "http_request.h"
 #include "http_sockets.h"
 #include "mem.h"
 
 struct http {
 	struct loop *loop;
-	CURLM *multi;
-	struct loop_timer *timer;
+	struct http_multi *multi;
 	struct http_sockets kept;
-};
-
-/* A descriptor of libcurl's that is being watched. */
-struct http_socket {
-	struct http *http;
-	curl_socket_t fd;
-	struct loop_fd *watch;
 };
 
 struct http_transfer {
@@ -50,13 +43,6 @@ struct http_transfer {
 
 /* --- what a transfer came to ---------------------------------------------------------------- */
 
-static bool is_certificate(CURLcode code)
-{
-	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
-	       code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_ISSUER_ERROR ||
-	       code == CURLE_SSL_INVALIDCERTSTATUS;
-}
-
 static enum transfer_end end_of(const struct http_transfer *transfer, CURLcode code)
 {
 	if (transfer->reader.complete)
@@ -65,7 +51,7 @@ static enum transfer_end end_of(const struct http_transfer *transfer, CURLcode c
 		return TRANSFER_CUT;
 	if (transfer->late)
 		return TRANSFER_ABORTED;
-	return is_certificate(code) ? TRANSFER_CERTIFICATE : TRANSFER_NOT_SENT;
+	return http_certificate_refused(code) ? TRANSFER_CERTIFICATE : TRANSFER_NOT_SENT;
 }
 
 static bool was_resolved(const struct http_transfer *transfer)
@@ -79,7 +65,7 @@ static const char *class_unsent(const struct http_transfer *transfer, CURLcode c
 {
 	if (transfer->late)
 		return "aborted";
-	if (is_certificate(code))
+	if (http_certificate_refused(code))
 		return "certificate";
 	if (code == CURLE_COULDNT_RESOLVE_HOST)
 		return "dns";
@@ -157,7 +143,7 @@ static void transfer_finish(struct http_transfer *transfer, enum transfer_end en
 			    const char *transport, const char *error)
 {
 	const struct http_reader *reader = &transfer->reader;
-	curl_multi_remove_handle(transfer->http->multi, transfer->easy);
+	http_multi_remove(transfer->http->multi, transfer->easy);
 	const struct http_answer answer = {
 		.end = end,
 		.status = end == TRANSFER_DONE ? reader->status : 0,
@@ -193,10 +179,9 @@ static void transfer_again(struct http_transfer *transfer)
 {
 	transfer->again = false;
 	transfer->fresh = true;
-	curl_multi_remove_handle(transfer->http->multi, transfer->easy);
+	http_multi_remove(transfer->http->multi, transfer->easy);
 	curl_easy_setopt(transfer->easy, CURLOPT_FRESH_CONNECT, 1L);
-	if (curl_multi_add_handle(transfer->http->multi, transfer->easy) != CURLM_OK)
-		abort();
+	http_multi_add(transfer->http->multi, transfer->easy);
 }
 
 static void transfer_ended(struct http_transfer *transfer, CURLcode code)
@@ -272,100 +257,20 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 	return http_reader_body(&transfer->reader, data, length) ? length : 0;
 }
 
-/* --- the multi on the loop ------------------------------------------------------------------ */
+/* --- the transfers of a loop ---------------------------------------------------------------- */
 
-static void take_ended(struct http *http)
+static void on_ended(CURL *easy, CURLcode code)
 {
-	CURLMsg *message;
-	int left;
-	while ((message = curl_multi_info_read(http->multi, &left))) {
-		/* the message is gone once its transfer is */
-		const CURLcode code = message->data.result;
-		void *transfer = NULL;
-		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-		transfer_ended(transfer, code);
-	}
-}
-
-static void act(struct http *http, curl_socket_t fd, int ready)
-{
-	int running;
-	if (curl_multi_socket_action(http->multi, fd, ready, &running) != CURLM_OK)
-		abort();
-	take_ended(http);
-}
-
-static void on_socket_ready(void *arg, bool readable, bool writable)
-{
-	const struct http_socket *socket = arg; /* gone after the call */
-	act(socket->http, socket->fd,
-	    (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0));
-}
-
-static void on_time(void *arg)
-{
-	act(arg, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static void socket_free(struct http_socket *socket)
-{
-	if (!socket)
-		return;
-	loop_fd_free(socket->watch);
-	free(socket);
-}
-
-static struct http_socket *socket_new(struct http *http, curl_socket_t fd)
-{
-	struct http_socket *socket = mem_zero(sizeof(*socket));
-	socket->http = http;
-	socket->fd = fd;
-	socket->watch = loop_fd_new(http->loop, fd, on_socket_ready, socket);
-	curl_multi_assign(http->multi, fd, socket);
-	return socket;
-}
-
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
-{
-	(void)easy;
-	struct http *http = arg;
-	struct http_socket *socket = socket_arg;
-	if (what == CURL_POLL_REMOVE) {
-		curl_multi_assign(http->multi, fd, NULL);
-		socket_free(socket);
-		return 0;
-	}
-	if (!socket)
-		socket = socket_new(http, fd);
-	loop_fd_want(socket->watch, what & CURL_POLL_IN, what & CURL_POLL_OUT);
-	return 0;
-}
-
-static int on_timer_wanted(CURLM *multi, long milliseconds, void *arg)
-{
-	(void)multi;
-	struct http *http = arg;
-	if (milliseconds < 0)
-		loop_timer_cancel(http->timer);
-	else
-		loop_timer_set(http->timer, milliseconds * USEC_MS);
-	return 0;
+	void *transfer = NULL;
+	curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+	transfer_ended(transfer, code);
 }
 
 struct http *http_new(struct loop *loop)
 {
 	struct http *http = mem_zero(sizeof(*http));
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		abort();
 	http->loop = loop;
-	http->timer = loop_timer_new(loop, on_time, http);
-	http->multi = curl_multi_init();
-	if (!http->multi)
-		abort();
-	curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-	curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
-	curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
-	curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+	http->multi = http_multi_new(loop, on_ended);
 	return http;
 }
 
@@ -373,11 +278,9 @@ void http_free(struct http *http)
 {
 	if (!http)
 		return;
-	curl_multi_cleanup(http->multi);
-	loop_timer_free(http->timer);
+	http_multi_free(http->multi); /* which forgets its sockets */
 	http_sockets_done(&http->kept);
 	free(http);
-	curl_global_cleanup();
 }
 
 /* --- the start of a transfer ---------------------------------------------------------------- */
@@ -419,8 +322,7 @@ struct http_transfer *http_start(struct http *http, const struct http_request *r
 	transfer->done = done;
 	transfer->arg = arg;
 	if (transfer->refused == CURLE_OK) {
-		if (curl_multi_add_handle(http->multi, transfer->easy) != CURLM_OK)
-			abort();
+		http_multi_add(http->multi, transfer->easy);
 		return transfer;
 	}
 	transfer->refusal = loop_timer_new(http->loop, on_refusal, transfer);

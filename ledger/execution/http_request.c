@@ -1,11 +1,11 @@
 /* Sets a handle up for a request. */
 #include "http_request.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "http_multi.h"
 #include "mem.h"
 #include "version.h"
 
@@ -25,13 +25,6 @@ static void check(struct setup *setup, CURLcode code)
 {
 	if (setup->code == CURLE_OK)
 		setup->code = code;
-}
-
-static long to_milliseconds(usec_t time)
-{
-	if (time <= 0)
-		return 1; /* 0 would be libcurl's own default */
-	return time / USEC_MS >= INT_MAX ? INT_MAX : (long)((time + USEC_MS - 1) / USEC_MS);
 }
 
 /* libcurl would send a line break as it stands, and with it headers of somebody else's making. */
@@ -116,8 +109,9 @@ static void set_wire(struct setup *setup, const struct http_request *request)
 	/* else giving up on a name waits, and the loop with it, for the resolver's thread */
 	check(setup, curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L));
 	check(setup, curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-				      to_milliseconds(request->connect_timeout)));
-	check(setup, curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, to_milliseconds(request->timeout)));
+				      http_milliseconds(request->connect_timeout)));
+	check(setup,
+	      curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, http_milliseconds(request->timeout)));
 }
 
 static void set_tls(struct setup *setup, const struct http_request *request)
