@@ -205,8 +205,8 @@ static void every_failure_has_its_end(void **state)
 		if (f->timeout)
 			request.timeout = f->timeout;
 		run(loop, &told, &request);
-		if (told.end != f->end || told.reply != f->reply || strcmp(told.class, f->class) ||
-		    server->ends != f->ends)
+		if (told.end != f->end || told.reply != f->reply ||
+		    strcmp(told.class, f->class) != 0 || server->ends != f->ends)
 			fail_msg("%zu: end %d, reply %d, class %s (%s), %d whole", i, told.end,
 				 told.reply, told.class, told.error, server->ends);
 		buf_done(&told.text);
