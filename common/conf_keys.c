@@ -214,17 +214,19 @@ static const struct conf_key ledger_keys[] = {
 	KEY(conf_ledger, result_wait, CONF_DURATION, "5ms", "a result waits so long for others",
 	    RANGE(0, 10 * USEC_SEC)),
 	KEY(conf_ledger, request_keep, CONF_DURATION, "30d",
-	    "a finished key's request is kept for so long", KEPT, LATER),
+	    "a finished key's request is kept for so long", KEPT),
 	KEY(conf_ledger, attempt_keep, CONF_DURATION, "400d",
 	    "and the record of its attempts; not shorter than the retention of any effect, unless "
 	    "that is \"forever\"",
-	    KEPT, LATER),
+	    KEPT),
 	KEY(conf_ledger, pruned_keep, CONF_DURATION, "90d",
 	    "after its retention a key, without request and attempts, still answers duplicates for "
-	    "so long",
-	    KEPT, LATER),
+	    "so long, and as long as its topics keep events",
+	    KEPT),
 	KEY(conf_ledger, audit_keep, CONF_DURATION, "2y",
-	    "what people did, and why, is kept for so long", KEPT, LATER),
+	    "what people did, and why, is kept for so long; settled poison and counts of "
+	    "unmatched events too",
+	    RANGE(USEC_DAY, 100 * 365 * USEC_DAY)),
 	KEY(conf_ledger, response_keep, CONF_SIZE, "16KiB", "of an answer's body this much is kept",
 	    RANGE(0, 16 * MIB)),
 };

@@ -15,6 +15,7 @@
 #include "census.h"
 #include "database.h"
 #include "execution/executor.h"
+#include "expiry/expiry.h"
 #include "health.h"
 #include "installation.h"
 #include "instance.h"
@@ -51,10 +52,12 @@ struct ledger {
 
 	struct meter *meter;
 	struct health *health; /* NULL: nobody is told */
-	struct pg *pg; /* asks after schema and installation once connected, and for the census */
+	struct pg *pg; /* asks after schema and installation once connected, for the census and
+			  expiry */
 	struct installation_question question;
 	struct err misfit; /* why the database cannot be used; "": it can, or nobody knows */
 	struct census *census;
+	struct expiry *expiry;
 	struct loop_timer *check;
 	struct log_limit misfit_said;
 	struct instance *instance;
@@ -122,6 +125,7 @@ static void drain(struct ledger *ledger)
 	usec_t timeout = ledger->conf->general.drain_timeout;
 
 	set_state(ledger, LEDGER_DRAINING);
+	expiry_stop(ledger->expiry);
 	loop_timer_set(ledger->drained, timeout + DRAIN_GRACE);
 	intake_stop(ledger->intake, on_intake_stopped, ledger);
 	executor_stop(ledger->executor, usec_boot() + timeout, on_executor_stopped, ledger);
@@ -260,6 +264,8 @@ static void serve(struct ledger *ledger)
 	if (ledger->state == LEDGER_STARTING)
 		start(ledger);
 	census_start(ledger->census);
+	if (ledger->state == LEDGER_RUNNING)
+		expiry_start(ledger->expiry);
 }
 
 static void on_checked(void *arg, enum installation_answer answer, const char *reason)
@@ -296,6 +302,7 @@ static void on_down(void *arg, const char *reason)
 
 	loop_timer_cancel(ledger->check);
 	census_stop(ledger->census);
+	expiry_stop(ledger->expiry);
 	log_warn(ledger->log, "database away", LOG_TEXT("part", "schema"),
 		 LOG_TEXT("reason", reason));
 }
@@ -407,6 +414,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 							   .arg = ledger };
 	ledger->pg = pg_new(ledger->loop, log, &settings, &events);
 	ledger->census = census_new(ledger->loop, log, ledger->pg, conf, rules, ledger->meter);
+	ledger->expiry = expiry_new(ledger->loop, log, ledger->pg, conf, rules);
 	return ledger;
 }
 
@@ -428,6 +436,7 @@ void ledger_free(struct ledger *ledger)
 	instance_free(ledger->instance);
 	pg_free(ledger->pg);
 	census_free(ledger->census);
+	expiry_free(ledger->expiry);
 	loop_timer_free(ledger->check);
 	loop_timer_free(ledger->drained);
 	loop_signal_free(ledger->interrupt);

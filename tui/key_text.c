@@ -93,7 +93,9 @@ void key_text_size(const struct key_text *text, enum section section, struct buf
 static void add_request(const struct key_text *text, struct buf *out)
 {
 	if (pg_null(text->key, 0, KEY_METHOD)) {
-		buf_add_text(out, "The request could not be made from the event.\n");
+		bool dead = strcmp(pg_get_text(text->key, 0, KEY_STATE), "dead") == 0;
+		buf_add_text(out, dead ? "The request could not be made from the event.\n"
+				       : "The request is not kept any more.\n");
 		return;
 	}
 	buf_addf(out, "%s %s\n", pg_get_text(text->key, 0, KEY_METHOD),

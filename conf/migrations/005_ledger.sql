@@ -4,3 +4,29 @@
 
 ALTER TABLE counterfoil.conflict DROP CONSTRAINT conflict_pkey,
   ADD PRIMARY KEY (topic, partition, "offset", effect, event_id);
+
+-- --- expiry -----------------------------------------------------------------------------------------
+
+-- One row: whoever owns it walks over the finished keys, from cursor on, until the next rest.
+CREATE TABLE counterfoil.expiry (
+  one     boolean PRIMARY KEY DEFAULT true CHECK (one),
+  cursor  bigint NOT NULL DEFAULT 0,
+  owner   bigint NOT NULL DEFAULT 0,         -- a random number of the process
+  until   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  next_at timestamptz NOT NULL DEFAULT clock_timestamp());
+INSERT INTO counterfoil.expiry DEFAULT VALUES;
+
+CREATE INDEX poison_settled ON counterfoil.poison (settled_at) WHERE settled_at IS NOT NULL;
+CREATE INDEX unmatched_minute ON counterfoil.unmatched (minute);
+
+-- The only way to delete from the audit: the oldest rows first, none younger than a day. Ids rise
+-- with time. Returns how many went.
+CREATE FUNCTION counterfoil.forget_audit(keep interval, rows bigint) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
+  WITH gone AS (DELETE FROM counterfoil.audit a USING (
+      SELECT o.id FROM (SELECT x.id, x.at FROM counterfoil.audit x ORDER BY x.id LIMIT $2) o
+      WHERE o.at < clock_timestamp() - greatest($1, interval '1 day')) d
+    WHERE a.id = d.id RETURNING a.id)
+  SELECT count(*) FROM gone
+$f$;
+REVOKE ALL ON FUNCTION counterfoil.forget_audit FROM PUBLIC;

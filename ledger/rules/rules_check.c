@@ -304,8 +304,6 @@ static void compile_effect(const struct checker *checker, struct rule *rule, str
 	const struct conf_effect *effect = rule->conf;
 
 	check_mode(checker, rule);
-	if (rule->conf->retention != USEC_NEVER)
-		WARN(checker, "retention", "this version keeps every key for ever");
 	code->key = compile(checker, "key", effect->key, TEMPLATE_KEY);
 	if (code->key)
 		lint_key(checker, code->key);

@@ -21,7 +21,7 @@ pytest.register_assert_rewrite("tests.tools.crash")   # before it is imported
 
 from tests.tools import programs, waiting
 from tests.tools.broker import Broker
-from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOPIC, Case,
+from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOPIC, Case, Clear,
                                Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, Perform,
                                PerformBesideAnother, PerformHeld, PerformPaused, PerformProbed,
                                PerformRefused, PerformRetried, PerformSlowly, PerformThenStop,
@@ -139,6 +139,19 @@ CASES = [
     Case(Expire, "sweep.send", {**UNTOUCHED, "outbox": 0}, {"requests": 0}),
     Case(Expire, "sweep.sent", {"dead": ORDERS, "outbox": ORDERS}, {"requests": 0}),
     Case(Expire, "sweep.answered", {"dead": ORDERS, "outbox": ORDERS}, {"requests": 0}),
+
+    # --- the ledger: expiry of what is finished ---------------------------------------------------
+    Case(Clear, "expiry_take.send", {"round": "not taken", "kept": ORDERS}),
+    Case(Clear, "expiry_take.sent", {"round": "owned", "kept": ORDERS}),
+    Case(Clear, "expiry_take.answered", {"round": "owned", "kept": ORDERS}),
+    Case(Clear, "expiry_step.send", {"round": "owned", "kept": ORDERS}),
+    Case(Clear, "expiry_step.sent", {"round": "begun", "kept": 0, "audited": 1}),
+    Case(Clear, "expiry_step.answered", {"round": "begun", "kept": 0, "audited": 1}),
+    Case(Clear, "expiry_clear.send", {"round": "begun", "kept": 0, "audited": 1}),
+    Case(Clear, "expiry_clear.sent", {"round": "begun", "audited": 0}),
+    Case(Clear, "expiry_clear.answered", {"round": "begun", "audited": 0}),
+    Case(Clear, "expiry_step.send:2", {"round": "begun", "audited": 0}),
+    Case(Clear, "expiry_step.sent:2", {"round": "ended", "audited": 0}),
 
     # --- the ledger: targets ----------------------------------------------------------------------
     Case(PerformHeld, "target_decide.send", {"held": False, "in_flight": ORDERS}),

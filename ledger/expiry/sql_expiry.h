@@ -1,0 +1,91 @@
+/* Every statement of expiry. Each is one transaction.
+ *
+ * Lock order: expiry, then effect_state by id, of which it skips what is locked; nobody locks the
+ * other rows of a finished key. So it never waits with a key in its hands. */
+#ifndef LEDGER_SQL_EXPIRY_H
+#define LEDGER_SQL_EXPIRY_H
+
+#define SYNC_COMMIT "(SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
+
+/* $1 owner, $2 for how long, $3 the longest rest. One row: it is ours and something is to do; where
+ * the walk goes on. A time further away than it could have been set means that the clock jumped. */
+static const char SQL_EXPIRY_TAKE[] =
+	"UPDATE counterfoil.expiry SET owner = $1, until = clock_timestamp() + $2::interval"
+	" WHERE (owner = $1 OR until <= clock_timestamp()"
+	"     OR until > clock_timestamp() + $2::interval)"
+	"   AND (next_at <= clock_timestamp() OR next_at > clock_timestamp() + $3::interval)"
+	"   AND " SYNC_COMMIT " RETURNING cursor";
+
+/* $1 after this id, $2 rows. The finished keys of a page of all keys, and its last one. */
+static const char SQL_EXPIRY_PAGE[] =
+	"WITH page AS MATERIALIZED (SELECT s.id, s.epoch, s.state, s.state_since, s.completed_at,"
+	"     s.window_until, row_number() OVER (ORDER BY s.id) = $2 AS last"
+	"   FROM counterfoil.effect_state s WHERE s.id > $1 ORDER BY s.id LIMIT $2)"
+	" SELECT p.id, p.epoch, p.state::text,"
+	"   e.effect, e.topic, p.state_since, coalesce(p.completed_at, p.state_since), "
+	"p.window_until,"
+	"   EXISTS (SELECT FROM counterfoil.effect_request r WHERE r.id = p.id),"
+	"   EXISTS (SELECT FROM counterfoil.attempt a WHERE a.effect_id = p.id), p.last, now()"
+	" FROM page p LEFT JOIN counterfoil.effect e ON e.id = p.id"
+	" WHERE p.state IN ('completed', 'cancelled', 'pruned') OR p.last"
+	" ORDER BY p.id";
+
+/* $1 owner, $2 where the walk was, $3 where it goes on, $4 pause, $5 the lease, which ends with a
+ * round ($3 = 0); arrays of equal length: $6 id, $7 epoch, $8 state, $9 prune, $10 forget,
+ * $11 request, $12 attempts.
+ *
+ * The cursor moves by compare-and-set, so that of two walkers one writes. The numbers that were
+ * decided on stand as long as the epoch and the state do. A pruned key is the same row still, with
+ * all that intake compares; a forgotten one leaves all tables at once, so that intake finds a key
+ * whole or not at all. A result that comes late may have left an attempt behind even then. */
+static const char SQL_EXPIRY_STEP[] =
+	"WITH held AS (UPDATE counterfoil.expiry SET cursor = $3::bigint,"
+	"     next_at = clock_timestamp() + $4::interval, until = clock_timestamp() +"
+	"       CASE WHEN $3::bigint = 0 THEN '0'::interval ELSE $5::interval END"
+	"   WHERE owner = $1 AND cursor = $2 AND " SYNC_COMMIT " RETURNING cursor),"
+	" r AS MATERIALIZED (SELECT * FROM unnest($6::bigint[], $7::int[], $8::text[], $9::bool[],"
+	"     $10::bool[], $11::bool[], $12::bool[])"
+	"     r(id, epoch, state, prune, forget, request, attempts)"
+	"   WHERE EXISTS (SELECT FROM held)),"
+	" mine AS MATERIALIZED (SELECT s.id, r.prune, r.forget, r.request, r.attempts"
+	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
+	"   WHERE s.epoch = r.epoch AND s.state = r.state::counterfoil.state"
+	"     AND s.state IN ('completed', 'cancelled', 'pruned')"
+	"     AND (s.state = 'pruned') = r.forget"
+	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
+	" pruned AS (UPDATE counterfoil.effect_state s SET state = 'pruned', epoch = s.epoch + 1,"
+	"     state_since = now()"
+	"   FROM mine m WHERE s.id = m.id AND m.prune RETURNING s.id),"
+	" request AS (DELETE FROM counterfoil.effect_request q USING mine m"
+	"   WHERE q.id = m.id AND (m.prune OR m.request) RETURNING q.id),"
+	" attempt AS (DELETE FROM counterfoil.attempt a USING mine m"
+	"   WHERE a.effect_id = m.id AND (m.prune OR m.attempts OR m.forget) RETURNING "
+	"a.effect_id),"
+	" effect AS (DELETE FROM counterfoil.effect e USING mine m WHERE e.id = m.id AND m.forget"
+	"   RETURNING e.id),"
+	" state AS (DELETE FROM counterfoil.effect_state s USING mine m WHERE s.id = m.id"
+	"   AND m.forget RETURNING s.id)"
+	" SELECT EXISTS (SELECT FROM held), (SELECT count(*) FROM pruned),"
+	"   (SELECT count(*) FROM effect), (SELECT count(*) FROM request)";
+
+/* $1 how long, $2 rows. What people did, poison that was settled, counts of events that nobody
+ * asked for; open poison and conflicts stay. One row: how many went. */
+static const char SQL_EXPIRY_AUDIT[] = "SELECT counterfoil.forget_audit($1, $2) WHERE " SYNC_COMMIT;
+
+static const char SQL_EXPIRY_POISON[] =
+	"WITH old AS MATERIALIZED (SELECT id FROM counterfoil.poison"
+	"   WHERE settled_at < now() - $1::interval AND " SYNC_COMMIT
+	"   ORDER BY settled_at LIMIT $2),"
+	" gone AS (DELETE FROM counterfoil.poison p USING old WHERE p.id = old.id RETURNING p.id)"
+	" SELECT count(*) FROM gone";
+
+static const char SQL_EXPIRY_UNMATCHED[] =
+	"WITH old AS MATERIALIZED (SELECT topic, type, minute, instance FROM counterfoil.unmatched"
+	"   WHERE minute < now() - $1::interval AND " SYNC_COMMIT
+	"   ORDER BY minute LIMIT $2 FOR UPDATE SKIP LOCKED),"
+	" gone AS (DELETE FROM counterfoil.unmatched u USING old o WHERE u.topic = o.topic"
+	"   AND u.type = o.type AND u.minute = o.minute AND u.instance = o.instance"
+	"   RETURNING u.topic)"
+	" SELECT count(*) FROM gone";
+
+#endif
