@@ -257,9 +257,11 @@ def test_a_retention_shorter_than_the_topics(kafka: Kafka, make_world: MakeWorld
     ledger = world.ledger()
     ledger.allow_errors("retention is shorter")
     ledger.start()
-    said = ledger.wait_for("retention is shorter than a topic's")
-    assert [said.fields[name] for name in ("retention", "topic", "retention.ms", "segment.ms")] == \
-        ["1d", f"{world.topic}.dlq", "9d", "1d"]
+    ledger.wait_for("retention is shorter than a topic's", topic=f"{world.topic}.dlq")
+    figures = ("retention", "topic", "retention.ms", "segment.ms")
+    assert [tuple(line.fields[name] for name in figures) for line in ledger.said(
+        "retention is shorter")] == [("1d", world.topic, "5d", "2d"),
+                                     ("1d", f"{world.topic}.dlq", "9d", "1d")]
     announce(world, [1])
     wait_finished(world, [1])
     age(world, 9.9)
