@@ -1,5 +1,5 @@
-"""Rows that can never be sent leave the outbox, with a reason, and take what is behind them in their
-ordering key along; nobody else waits for them. When they are put back all goes on in order."""
+"""Rows that can never be sent leave the outbox, with a reason, and take what is behind them in
+their ordering key along; nobody else waits for them. When they are put back all goes on in order."""
 
 from __future__ import annotations
 
