@@ -58,8 +58,13 @@ static int by_id(const void *a, const void *b)
 	return (*left > *right) - (*left < *right);
 }
 
+static bool is_among(const struct burial_row *row, const int64_t *ids, size_t count)
+{
+	return count > 0 && bsearch(&row->row->id, ids, count, sizeof(*ids), by_id);
+}
+
 /* Those that were not moved go to the end of the queue, a few times. */
-size_t burial_moved(struct burial *burial, const int64_t *ids, size_t count)
+size_t burial_moved(struct burial *burial, const int64_t *ids, size_t count, bool *vanished_r)
 {
 	size_t left = 0;
 	for (; burial->taken > 0; burial->taken--) {
@@ -67,8 +72,9 @@ size_t burial_moved(struct burial *burial, const int64_t *ids, size_t count)
 		burial->first = row->next;
 		if (!burial->first)
 			burial->end = &burial->first;
-		if ((count > 0 && bsearch(&row->row->id, ids, count, sizeof(*ids), by_id)) ||
-		    ++row->tries == BURIAL_TRIES) {
+		bool moved = is_among(row, ids, count);
+		if (moved || ++row->tries == BURIAL_TRIES) {
+			*vanished_r = *vanished_r || (!moved && !row->parked);
 			free_row(burial, row);
 			continue;
 		}

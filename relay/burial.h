@@ -38,8 +38,9 @@ void burial_add(struct burial *burial, const struct burial_row *row, const char 
 /* The first rows, up to BURIAL_ROWS; none while others are under way. They are under way until
  * burial_moved() or burial_kept(). */
 size_t burial_take(struct burial *burial, struct burial_row **rows);
-/* The statement was answered: these ids, ascending, were moved; how many were not. */
-size_t burial_moved(struct burial *burial, const int64_t *ids, size_t count);
+/* The statement was answered: these ids, ascending, were moved; how many were not, and are tried
+ * again. vanished_r: set when a dead row is given up, which somebody else must have deleted. */
+size_t burial_moved(struct burial *burial, const int64_t *ids, size_t count, bool *vanished_r);
 void burial_kept(struct burial *burial); /* it did not happen, or nobody knows: again */
 void burial_forget(struct burial *burial);
 

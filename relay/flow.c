@@ -493,6 +493,16 @@ static void on_look_timer(void *arg)
 
 /* --- dead rows --- */
 
+static void on_moved(void *arg, bool vanished)
+{
+	struct flow *flow = arg;
+	if (vanished && flow->state == FLOW_RUNNING) {
+		log_info(flow->log, "a dead row was deleted meanwhile: its key goes on");
+		reload(flow);
+	}
+	pump(flow);
+}
+
 /* Nothing of these keys is in flight, for their rows were parked; all that was put back is met
  * before what is newer. */
 static void on_loaded(void *arg)
@@ -712,7 +722,7 @@ static void make_graveyard(struct flow *flow, struct loop *loop, const char *own
 {
 	const struct graveyard_events events = {
 		.loaded = on_loaded,
-		.moved = on_pump,
+		.moved = on_moved,
 		.arg = flow,
 	};
 	flow->graveyard =

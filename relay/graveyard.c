@@ -86,7 +86,8 @@ static void on_keys(void *arg, const PGresult *result, const struct pg_error *er
 	}
 	int count = pg_rows(result);
 	for (int i = 0; i < count; i++)
-		if (!keys_add(graveyard->keys, (uint64_t)pg_get_int8(result, i, 0))) {
+		if (!keys_add(graveyard->keys, (uint64_t)pg_get_int8(result, i, 0),
+			      pg_get_int8(result, i, 1))) {
 			too_many_keys(graveyard);
 			return;
 		}
@@ -158,7 +159,7 @@ static int by_value(const void *a, const void *b)
 
 /* Who puts rows back keeps all from being moved, and may take his time: the rows are not missing.
  */
-static size_t note_moved(struct graveyard *graveyard, const PGresult *result)
+static size_t note_moved(struct graveyard *graveyard, const PGresult *result, bool *vanished_r)
 {
 	int64_t *ids = mem_zero((size_t)(pg_rows(result) + 1) * sizeof(*ids));
 	size_t count = 0, left = burial_count(graveyard->burial);
@@ -171,7 +172,7 @@ static size_t note_moved(struct graveyard *graveyard, const PGresult *result)
 	}
 	qsort(ids, count, sizeof(*ids), by_value);
 	if (could)
-		left = burial_moved(graveyard->burial, ids, count);
+		left = burial_moved(graveyard->burial, ids, count, vanished_r);
 	else
 		burial_kept(graveyard->burial);
 	free(ids);
@@ -182,6 +183,7 @@ static void on_buried(void *arg, const PGresult *result, const struct pg_error *
 {
 	struct graveyard *graveyard = back_from(arg);
 	size_t left = 1;
+	bool vanished = false;
 	if (!graveyard)
 		return;
 	graveyard->burying = false;
@@ -190,10 +192,10 @@ static void on_buried(void *arg, const PGresult *result, const struct pg_error *
 		burial_kept(graveyard->burial);
 	} else {
 		crash_point("bury.answered");
-		left = note_moved(graveyard, result);
+		left = note_moved(graveyard, result, &vanished);
 	}
 	graveyard->bury_at = left > 0 ? usec_boot() + AGAIN : 0;
-	graveyard->events.moved(graveyard->events.arg);
+	graveyard->events.moved(graveyard->events.arg, vanished);
 }
 
 struct columns {

@@ -14,7 +14,9 @@
 
 struct graveyard_events {
 	void (*loaded)(void *arg); /* the keys are known, and the generation that they are of */
-	void (*moved)(void *arg);  /* rows were, or there was an attempt */
+	/* Rows were, or there was an attempt. vanished: a dead row is in no table any more, so that
+	 * the keys which are known no longer hold. */
+	void (*moved)(void *arg, bool vanished);
 	void *arg;
 };
 

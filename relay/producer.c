@@ -375,6 +375,9 @@ static const struct preset {
 	{ "client.id", "client.id", "rdkafka", "counterfoil-relay" },
 	{ "socket.nagle.disable", "socket.nagle.disable", "false", "true" },
 	{ "reconnect.backoff.max.ms", "reconnect.backoff.max.ms", "10000", "2000" },
+	/* how long a topic that the brokers do not know may still be on its way to them */
+	{ "topic.metadata.propagation.max.ms", "topic.metadata.propagation.max.ms", "30000",
+	  "5000" },
 };
 
 static bool chosen(const rd_kafka_conf_t *conf, const struct conf_pairs *pairs,

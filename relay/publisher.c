@@ -133,7 +133,7 @@ static bool condemn(struct publisher *publisher, const struct sentence *sentence
 	else
 		say_dead(publisher, sentence);
 	if (blocks_its_key(publisher, order))
-		(void)keys_add(publisher->keys, order);
+		(void)keys_add(publisher->keys, order, sentence->claim.id);
 	row.row = window_condemn(publisher->window, &sentence->claim);
 	burial_add(publisher->burial, &row, sentence->reason);
 	return true;
@@ -422,7 +422,8 @@ static enum fate publish(struct publisher *publisher, const struct publisher_pag
 	if (!claim.topic)
 		return condemn_row(publisher, row, &claim, err.text,
 				   "correct the row's topic or relay.topics, then requeue it");
-	if (blocks_its_key(publisher, claim.order) && keys_has(publisher->keys, claim.order))
+	if (blocks_its_key(publisher, claim.order) &&
+	    keys_behind(publisher->keys, claim.order, row->id))
 		return condemn_row(publisher, row, &claim, PARKED_WHY, NULL);
 	if (!ask_topic(page, claim.topic, row, &fate))
 		return fate;
@@ -610,10 +611,12 @@ size_t publisher_in_flight(const struct publisher *publisher)
 	return window_in_flight(publisher->window) - topics_stalled(publisher->topics);
 }
 
+/* Bytes of rows that stall. */
 static void look_at(void *arg, struct window_row *row)
 {
-	(void)arg;
+	size_t *bytes = arg;
 	topic_look(row->topic, row->fetched);
+	*bytes += topic_stalls(row->topic) ? row->bytes : 0;
 }
 
 /* Younger rows cannot show that brokers go on while those that stall have all the room. */
@@ -626,10 +629,12 @@ static bool nothing_else_fits(const struct publisher *publisher, bool full, usec
 bool publisher_look(struct publisher *publisher, bool full, usec_t now)
 {
 	bool alone = nothing_else_fits(publisher, full, now);
+	size_t bytes = 0;
 	topics_look_begin(publisher->topics);
-	window_each(publisher->window, look_at, publisher);
+	window_each(publisher->window, look_at, &bytes);
 	topics_look_end(publisher->topics, alone ? now : publisher->youngest_delivered, now);
-	return topics_stalled(publisher->topics) * 2 > (size_t)publisher->conf->window_rows;
+	return topics_stalled(publisher->topics) * 2 > (size_t)publisher->conf->window_rows ||
+	       bytes * 2 > (size_t)publisher->conf->window_bytes;
 }
 
 void publisher_give_up(struct publisher *publisher, usec_t now)

@@ -6,7 +6,8 @@
 
 #include "mem.h"
 
-#define BUCKETS 1024
+#define BUCKETS   1024
+#define SAY_AFTER USEC_SEC /* that a topic is full; it is a daily affair for moments */
 #define YOUNGER_BY                                                                                 \
 	USEC_SEC /* than the oldest in flight: what is delivered meanwhile shows progress */
 #define REASON_AGE                                                                                 \
@@ -64,6 +65,14 @@ static void set_reason(struct topic *topic, const char *reason)
 	topic->reason = mem_text(reason);
 }
 
+static void say(struct topics *topics, struct topic *topic)
+{
+	if (topic->said)
+		return;
+	topic->said = true;
+	topics->events.blocked(topics->events.arg, topic);
+}
+
 static void block(struct topics *topics, struct topic *topic, enum topic_cause cause,
 		  const char *reason, usec_t now)
 {
@@ -71,10 +80,10 @@ static void block(struct topics *topics, struct topic *topic, enum topic_cause c
 	set_state(topics, topic, TOPIC_BLOCKED);
 	topic->cause = cause;
 	set_reason(topic, reason);
-	if (!was_open)
-		return;
-	topic->since = now;
-	topics->events.blocked(topics->events.arg, topic);
+	if (was_open)
+		topic->since = now;
+	if (cause != TOPIC_FULL)
+		say(topics, topic);
 }
 
 static void open_up(struct topics *topics, struct topic *topic, usec_t now)
@@ -82,7 +91,9 @@ static void open_up(struct topics *topics, struct topic *topic, usec_t now)
 	set_state(topics, topic, TOPIC_OPEN);
 	topic->from = TOPIC_NOTHING;
 	topic->alone_to = INT64_MIN;
-	topics->events.opened(topics->events.arg, topic, now - topic->since);
+	if (topic->said)
+		topics->events.opened(topics->events.arg, topic, now - topic->since);
+	topic->said = false;
 }
 
 /* What held it up is over. Rows that were rejected in company are tried alone first. */
@@ -286,9 +297,11 @@ void topics_look_end(struct topics *topics, usec_t youngest_delivered, usec_t no
 			judge_age(topics, topic, now);
 		else if (waits_in_vain(topic))
 			go_on(topics, topic);
+		else if (topic->state != TOPIC_OPEN && now - topic->since >= SAY_AFTER)
+			say(topics, topic);
 }
 
-static bool stalls(const struct topic *topic)
+bool topic_stalls(const struct topic *topic)
 {
 	return topic->state == TOPIC_PROBING ||
 	       (topic->state == TOPIC_BLOCKED &&
@@ -299,7 +312,7 @@ size_t topics_stalled(const struct topics *topics)
 {
 	size_t rows = 0;
 	for (size_t i = 0; i < topics->shut_count; i++)
-		rows += stalls(topics->shut[i]) ? topics->shut[i]->in_flight : 0;
+		rows += topic_stalls(topics->shut[i]) ? topics->shut[i]->in_flight : 0;
 	return rows;
 }
 
@@ -307,10 +320,11 @@ void topics_give_up_stalled(struct topics *topics, usec_t now)
 {
 	for (size_t i = 0; i < topics->shut_count; i++) {
 		struct topic *topic = topics->shut[i];
-		if (topic->state != TOPIC_BLOCKED || !stalls(topic))
+		if (topic->state != TOPIC_BLOCKED || !topic_stalls(topic))
 			continue;
 		topic->cause = TOPIC_ERROR;
 		put_off(topic, now);
+		say(topics, topic);
 	}
 }
 
@@ -460,6 +474,7 @@ void topics_open_all(struct topics *topics)
 		topic->alone_to = INT64_MIN;
 		topic->backoff = 0;
 		topic->rejected = 0;
+		topic->said = false;
 	}
 }
 

@@ -57,6 +57,7 @@ struct topic {
 	usec_t retry_at;
 	usec_t backoff;
 	usec_t since;      /* boot clock: not open */
+	bool said;         /* that it is blocked */
 	bool joined;       /* is being caught up with right now */
 	bool probed;       /* a row of it is looked for right now, from its first one on */
 	char *reason;      /* of the last trouble; NULL: there was none */
@@ -80,7 +81,8 @@ struct topic {
 
 struct topics;
 
-/* blocked, opened: a topic stopped being open, or is open again; for the log. */
+/* blocked, opened: a topic stopped being open, or is open again; for the log. That one of its
+ * partitions is full for a moment is not worth a word. */
 struct topics_events {
 	void (*blocked)(void *arg, const struct topic *topic);
 	void (*opened)(void *arg, const struct topic *topic, usec_t took);
@@ -132,6 +134,7 @@ void topics_look_begin(struct topics *topics);
 void topic_look(struct topic *topic, usec_t fetched);
 void topics_look_end(struct topics *topics, usec_t youngest_delivered, usec_t now);
 /* Rows in flight of topics that stall: blocked by age, or for want of room. */
+bool topic_stalls(const struct topic *topic);
 size_t topics_stalled(const struct topics *topics);
 /* These rows are about to be forgotten: what stalls is to be probed from now on. */
 void topics_give_up_stalled(struct topics *topics, usec_t now);

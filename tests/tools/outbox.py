@@ -5,6 +5,7 @@ known, whatever broke off meanwhile."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import defaultdict
 from contextlib import closing, contextmanager
@@ -17,6 +18,7 @@ from .broker import Message
 from .programs import Program
 from .world import World
 
+BY_THE_PROTOCOL = re.compile(r" (<unnamed>|cf_\d+): ")    # as the server logs a statement
 TABLE = """CREATE TABLE public.written (
   n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id bigint NOT NULL,
   event_id uuid NOT NULL UNIQUE, topic text NOT NULL, ordering_key text, payload bytea)"""
@@ -243,7 +245,7 @@ class Outbox:
             _, here, text = line.partition(mark)
             if mine and here and text.startswith("DETAIL:  parameters: "):
                 found[-1] += " " + text
-            mine = bool(here) and " <unnamed>: " in text and part in text
+            mine = bool(here) and BY_THE_PROTOCOL.search(text) is not None and part in text
             if mine:
                 found.append(text)
         return found

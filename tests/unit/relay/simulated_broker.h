@@ -30,7 +30,7 @@ static void condemn(struct sim *sim, int64_t id, const struct window_claim *clai
 {
 	struct burial_row row = { .parked = parked };
 	if (sim->block_key && claim->order)
-		assert_true(keys_add(sim->keys, claim->order));
+		assert_true(keys_add(sim->keys, claim->order, id));
 	sim->rows[id].passed = !sim->block_key;
 	row.row = window_condemn(sim->window, claim);
 	burial_add(sim->burial, &row, reason);
@@ -242,7 +242,7 @@ static enum fate publish(struct sim *sim, const struct statement *answer, size_t
 				      .lane = window_lane(topic->hash, partition_of(row)) };
 	if (window_find(sim->window, id))
 		return FATE_DONE;
-	if (sim->block_key && claim.order && keys_has(sim->keys, claim.order)) {
+	if (sim->block_key && claim.order && keys_behind(sim->keys, claim.order, id)) {
 		condemn(sim, id, &claim, true, "parked");
 		return FATE_DONE;
 	}

@@ -64,7 +64,7 @@ struct statement {
 	bool withheld[BATCH];
 	bool parked[ROWS];
 	struct window_row *rows[WINDOW * 2];
-	uint64_t orders[TOPICS * KEYS];
+	int64_t dead[TOPICS * KEYS]; /* by order: the first dead row, 0: none */
 };
 
 /* What Kafka does with a topic's rows. */
@@ -238,8 +238,8 @@ static void run_load(struct sim *sim, struct statement *statement)
 	statement->generation = sim->server_generation;
 	for (int64_t id = 1; id <= sim->drawn; id++) {
 		const struct model_row *row = &sim->rows[id];
-		if (row->dead && row->key)
-			statement->orders[order_of(row)] = order_of(row);
+		if (row->dead && row->key && !statement->dead[order_of(row)])
+			statement->dead[order_of(row)] = id;
 	}
 }
 

@@ -82,13 +82,15 @@ static void what_was_not_moved_comes_again(void **state)
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct fixture fixture;
+		bool vanished = false;
 		begin(&fixture);
 		for (int64_t id = 1; id <= 4; id++)
 			condemn(&fixture, id);
 		assert_int_equal(take(&fixture), 4);
 		condemn(&fixture, 5);
-		assert_int_equal(burial_moved(fixture.burial, rows[i].moved, rows[i].moved_count),
-				 rows[i].again_count - 1);
+		assert_int_equal(
+			burial_moved(fixture.burial, rows[i].moved, rows[i].moved_count, &vanished),
+			rows[i].again_count - 1);
 		assert_int_equal(burial_count(fixture.burial), rows[i].again_count);
 		assert_int_equal(take(&fixture), rows[i].again_count);
 		for (size_t j = 0; j < rows[i].again_count; j++) {
@@ -97,27 +99,34 @@ static void what_was_not_moved_comes_again(void **state)
 		}
 		for (size_t j = 0; j < rows[i].moved_count; j++)
 			assert_null(window_find(fixture.window, rows[i].moved[j]));
+		assert_false(vanished);
 		end(&fixture);
 	}
 }
 
+/* A dead one with the key that it held back. */
 static void a_row_that_is_not_there_is_let_go(void **state)
 {
 	(void)state;
-	struct fixture fixture;
-	begin(&fixture);
-	condemn(&fixture, 1);
-	for (int i = 1; i < BURIAL_TRIES; i++) {
+	for (int64_t id = 1; id <= 2; id++) { /* parked, and dead */
+		struct fixture fixture;
+		bool vanished = false;
+		begin(&fixture);
+		condemn(&fixture, id);
+		for (int i = 1; i < BURIAL_TRIES; i++) {
+			assert_int_equal(take(&fixture), 1);
+			assert_int_equal(burial_moved(fixture.burial, NULL, 0, &vanished), 1);
+			assert_int_equal(take(&fixture), 1);
+			burial_kept(fixture.burial); /* was no attempt */
+		}
 		assert_int_equal(take(&fixture), 1);
-		assert_int_equal(burial_moved(fixture.burial, NULL, 0), 1);
-		assert_int_equal(take(&fixture), 1);
-		burial_kept(fixture.burial); /* was no attempt */
+		assert_false(vanished);
+		assert_int_equal(burial_moved(fixture.burial, NULL, 0, &vanished), 0);
+		assert_int_equal(vanished, id == 2);
+		assert_int_equal(burial_count(fixture.burial), 0);
+		assert_null(window_find(fixture.window, id));
+		end(&fixture);
 	}
-	assert_int_equal(take(&fixture), 1);
-	assert_int_equal(burial_moved(fixture.burial, NULL, 0), 0);
-	assert_int_equal(burial_count(fixture.burial), 0);
-	assert_null(window_find(fixture.window, 1));
-	end(&fixture);
 }
 
 static void a_statement_has_so_many_and_no_more(void **state)
@@ -125,6 +134,7 @@ static void a_statement_has_so_many_and_no_more(void **state)
 	(void)state;
 	struct fixture fixture;
 	int64_t ids[BURIAL_ROWS];
+	bool vanished = false;
 	begin(&fixture);
 	for (int64_t id = 1; id <= BURIAL_MAX; id++) {
 		assert_false(burial_full(fixture.burial));
@@ -135,7 +145,7 @@ static void a_statement_has_so_many_and_no_more(void **state)
 		assert_int_equal(take(&fixture), BURIAL_ROWS);
 		for (int i = 0; i < BURIAL_ROWS; i++)
 			ids[i] = first + i;
-		assert_int_equal(burial_moved(fixture.burial, ids, BURIAL_ROWS), 0);
+		assert_int_equal(burial_moved(fixture.burial, ids, BURIAL_ROWS, &vanished), 0);
 	}
 	assert_int_equal(take(&fixture), 0);
 	end(&fixture);
@@ -147,6 +157,7 @@ static void forgotten_rows_give_their_places_back(void **state)
 	for (int under_way = 0; under_way < 2; under_way++) {
 		struct fixture fixture;
 		size_t bytes, room;
+		bool vanished = false;
 		begin(&fixture);
 		room = window_room(fixture.window, 0, &bytes);
 		condemn(&fixture, 1);
@@ -154,7 +165,7 @@ static void forgotten_rows_give_their_places_back(void **state)
 		if (under_way)
 			assert_int_equal(take(&fixture), 2);
 		burial_forget(fixture.burial);
-		assert_int_equal(burial_moved(fixture.burial, NULL, 0), 0);
+		assert_int_equal(burial_moved(fixture.burial, NULL, 0, &vanished), 0);
 		assert_null(window_find(fixture.window, 1));
 		assert_int_equal(window_room(fixture.window, 0, &bytes), room);
 		condemn(&fixture, 2);

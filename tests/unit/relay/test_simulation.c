@@ -193,13 +193,14 @@ static void was_deleted(struct sim *sim, const struct statement *answer)
 
 static void buried(struct sim *sim, const struct statement *answer)
 {
+	bool vanished = false;
 	if (answer->epoch != sim->epoch)
 		return;
 	sim->burying = false;
 	if (answer->failed)
 		burial_kept(sim->burial);
 	else
-		(void)burial_moved(sim->burial, answer->ids, answer->count);
+		(void)burial_moved(sim->burial, answer->ids, answer->count, &vanished);
 }
 
 /* The keys and what is condemned change together. */
@@ -209,8 +210,8 @@ static void loaded(struct sim *sim, const struct statement *answer)
 		return;
 	keys_forget(sim->keys);
 	for (size_t i = 0; i < TOPICS * KEYS; i++)
-		if (answer->orders[i])
-			assert_true(keys_add(sim->keys, answer->orders[i]));
+		if (answer->dead[i])
+			assert_true(keys_add(sim->keys, i, answer->dead[i]));
 	burial_forget(sim->burial);
 	sim->generation = answer->generation;
 	sim->loading = false;

@@ -303,7 +303,9 @@ static void check(const struct fixture *fixture, char event, int64_t waits, size
 		assert_true(topic->from == TOPIC_NOTHING && topic->alone_to == INT64_MIN);
 	else if (strchr("qcC", event) == NULL) /* these say that nothing waits up to 200 */
 		assert_true(topic->from <= waits);
-	assert_int_equal(fixture->blocked - fixture->opened, shut);
+	assert_int_equal(fixture->blocked - fixture->opened, topic->said);
+	assert_true(topic->said || topic->state == TOPIC_OPEN || topic->cause != TOPIC_AGE);
+	assert_true(!topic->said || topic->state != TOPIC_OPEN);
 }
 
 static int64_t least(int64_t a, int64_t b)

@@ -174,8 +174,8 @@ static void lanes_that_stand_still_hold_up_nobody(void **state)
 		{ 10, 10, WINDOW_STILL, 0, 900, true, false },
 		{ 10, 10, WINDOW_STILL + 1, 10, 1000, false, false },
 		{ 2, 500, WINDOW_STILL + 1, 10, 1000, false, false },
-		{ 9, 10, USEC_SEC, 10, 1000, true, false },
-		{ 3, 10, USEC_SEC, 10, 1000, true, true },
+		{ 9, 10, 5 * USEC_SEC, 10, 1000, true, false },
+		{ 3, 10, 5 * USEC_SEC, 10, 1000, true, true },
 	};
 	for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
 		struct window *window = window_new(80, 8000);
@@ -200,7 +200,7 @@ static void a_report_moves_a_lane(void **state)
 	size_t bytes;
 	for (int64_t id = 1; id <= 10; id++)
 		put(window, id, 5, 1);
-	usec_t later = NOW + USEC_SEC;
+	usec_t later = NOW + 2 * WINDOW_STILL;
 	assert_int_equal(window_room(window, 0, &bytes), 0);
 	assert_int_equal(window_room(window, later, &bytes), 10);
 	window_ack(window, window_find(window, 3), later);
