@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expiry/reach_connect.h"
 #include "findings.h"
 #include "kafka_connect.h"
 #include "mem.h"
@@ -56,7 +57,10 @@ enum exit_code connect_ledger(const struct conf *conf, bool strict)
 
 	if (findings_postgres(&findings, conf, "counterfoil-ledger", rights, &session))
 		pg_session_free(session);
+	const unsigned reached = findings.unreachable;
 	kafka_connect(&findings, &question);
+	if (findings.unreachable == reached)
+		reach_connect(&findings, conf);
 	free(topics);
 	return findings_code(&findings, strict);
 }

@@ -4,72 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
-#include "intake/dead_letter.h"
 #include "kafka_topics.h"
 #include "mem.h"
+#include "reach_topics.h"
 
 #define ASK_EVERY (USEC_HOUR)
 #define ASK_AGAIN (10 * USEC_MIN) /* after an answer that was not whole */
-/* A broker looks for what is too old every few minutes, and deletes it a minute later. */
-#define LAZINESS (15 * USEC_MIN)
 
 struct reach {
 	struct log *log;
 	const struct conf *conf;
 	struct kafka_topics *asker;
 	struct loop_timer *timer;
-	/* Of effect i: its topic at 2 i, that of its dead letters behind it. */
-	struct kafka_topic *topics;
-	char **letters;  /* names of the latter */
+	struct reach_topics topics;
 	usec_t *effects; /* by index in the configuration */
 	usec_t *said;    /* what was told of them in the log */
 };
 
 /* --- what an answer means --- */
 
-static usec_t reach_of_topic(const struct kafka_topic *topic, bool letters)
-{
-	switch (topic->answer) {
-	case KAFKA_TOPIC_TOLD:
-		if (topic->compact || topic->retention == USEC_NEVER ||
-		    topic->segment > USEC_NEVER - LAZINESS - topic->retention)
-			return USEC_NEVER;
-		return topic->retention + topic->segment + LAZINESS;
-	case KAFKA_TOPIC_MISSING:
-		return letters ? 0 : USEC_NEVER;
-	case KAFKA_TOPIC_UNTOLD:
-		break;
-	}
-	return USEC_NEVER;
-}
-
-static const char *why_for_ever(const struct kafka_topic *topic)
-{
-	switch (topic->answer) {
-	case KAFKA_TOPIC_UNTOLD:
-		return topic->why.text;
-	case KAFKA_TOPIC_MISSING:
-		return "there is no such topic";
-	case KAFKA_TOPIC_TOLD:
-		break;
-	}
-	return topic->compact ? "its cleanup.policy is compact: it may keep an event for ever"
-			      : "it deletes nothing by age: see its retention.ms and segment.ms";
-}
-
 static void say_for_ever(const struct reach *reach, const struct conf_effect *effect,
 			 const struct kafka_topic *topic)
 {
 	log_warn(reach->log, "finished keys are not pruned", LOG_TEXT("effect", effect->name),
-		 LOG_TEXT("topic", topic->name), LOG_TEXT("reason", why_for_ever(topic)));
+		 LOG_TEXT("topic", topic->name), LOG_TEXT("reason", reach_why(topic)));
 }
 
 static void say_if_shorter(const struct reach *reach, const struct conf_effect *effect,
 			   const struct kafka_topic *topic)
 {
 	char retention[32], kept[32], segment[32];
-	if (topic->answer != KAFKA_TOPIC_TOLD || effect->retention >= topic->retention)
+	if (!reach_is_shorter(effect, topic))
 		return;
 	log_error(
 		reach->log, "retention is shorter than a topic's: keys are kept for longer",
@@ -83,7 +48,7 @@ static void say_if_shorter(const struct reach *reach, const struct conf_effect *
 static void take_effect(struct reach *reach, size_t index)
 {
 	const struct conf_effect *effect = &reach->conf->effects[index];
-	const struct kafka_topic *source = &reach->topics[2 * index], *letters = source + 1;
+	const struct kafka_topic *source = &reach->topics.items[2 * index], *letters = source + 1;
 	const usec_t events = reach_of_topic(source, false), copies = reach_of_topic(letters, true);
 	const usec_t most = copies > events ? copies : events;
 	reach->effects[index] = most;
@@ -106,8 +71,8 @@ static void on_answer(void *arg)
 	bool whole = true;
 	for (size_t i = 0; i < reach->conf->effect_count; i++) {
 		take_effect(reach, i);
-		whole &= reach->topics[2 * i].answer != KAFKA_TOPIC_UNTOLD &&
-			 reach->topics[2 * i + 1].answer != KAFKA_TOPIC_UNTOLD;
+		whole &= reach->topics.items[2 * i].answer != KAFKA_TOPIC_UNTOLD &&
+			 reach->topics.items[2 * i + 1].answer != KAFKA_TOPIC_UNTOLD;
 	}
 	loop_timer_set(reach->timer, whole ? ASK_EVERY : ASK_AGAIN);
 }
@@ -115,17 +80,7 @@ static void on_answer(void *arg)
 static void ask(void *arg)
 {
 	struct reach *reach = arg;
-	kafka_topics_ask(reach->asker, reach->topics, 2 * reach->conf->effect_count);
-}
-
-static void name_topics(struct reach *reach, size_t index)
-{
-	const struct conf_effect *effect = &reach->conf->effects[index];
-	struct buf name BUF_AUTO = { 0 };
-	dead_letter_topic(effect, effect->topic, &name);
-	reach->letters[index] = buf_take(&name);
-	reach->topics[2 * index].name = effect->topic;
-	reach->topics[2 * index + 1].name = reach->letters[index];
+	kafka_topics_ask(reach->asker, reach->topics.items, reach->topics.count);
 }
 
 usec_t reach_of(const struct reach *reach, size_t effect)
@@ -137,22 +92,18 @@ struct reach *reach_new(struct loop *loop, struct log *log, const struct conf *c
 {
 	struct reach *reach = mem_zero(sizeof(*reach));
 	const size_t count = conf->effect_count;
-	bool wanted = false;
 	reach->log = log;
 	reach->conf = conf;
 	reach->asker = kafka_topics_new(loop, &conf->kafka, on_answer, reach);
 	reach->timer = loop_timer_new(loop, ask, reach);
-	reach->letters = mem_zero((count + 1) * sizeof(*reach->letters));
-	reach->topics = mem_zero((2 * count + 1) * sizeof(*reach->topics));
 	reach->effects = mem_zero((count + 1) * sizeof(*reach->effects));
 	reach->said = mem_zero((count + 1) * sizeof(*reach->said));
 	for (size_t i = 0; i < count; i++) {
 		reach->effects[i] = USEC_NEVER;
 		reach->said[i] = -1;
-		name_topics(reach, i);
-		wanted |= conf->effects[i].retention != USEC_NEVER;
 	}
-	if (wanted)
+	reach_topics_init(&reach->topics, conf);
+	if (reach_topics_wanted(conf))
 		loop_timer_set(reach->timer, 0);
 	return reach;
 }
@@ -163,10 +114,7 @@ void reach_free(struct reach *reach)
 		return;
 	kafka_topics_free(reach->asker);
 	loop_timer_free(reach->timer);
-	for (size_t i = 0; i < reach->conf->effect_count; i++)
-		free(reach->letters[i]);
-	free(reach->letters);
-	free(reach->topics);
+	reach_topics_done(&reach->topics);
 	free(reach->effects);
 	free(reach->said);
 	free(reach);

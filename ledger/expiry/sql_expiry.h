@@ -16,7 +16,9 @@ static const char SQL_EXPIRY_TAKE[] =
 	"   AND (next_at <= clock_timestamp() OR next_at > clock_timestamp() + $3::interval)"
 	"   AND " SYNC_COMMIT " RETURNING cursor";
 
-/* $1 after this id, $2 rows. The finished keys of a page of all keys, and its last one. */
+/* $1 after this id, $2 rows. The finished keys of a page of all keys, and its last one. A scalar
+ * subquery is never turned into a hash of the whole table, as EXISTS is; so it is with = ANY below,
+ * in place of joins. */
 static const char SQL_EXPIRY_PAGE[] =
 	"WITH page AS MATERIALIZED (SELECT s.id, s.epoch, s.state, s.state_since, s.completed_at,"
 	"     s.window_until, row_number() OVER (ORDER BY s.id) = $2 AS last"
@@ -24,8 +26,9 @@ static const char SQL_EXPIRY_PAGE[] =
 	" SELECT p.id, p.epoch, p.state::text,"
 	"   e.effect, e.topic, p.state_since, coalesce(p.completed_at, p.state_since), "
 	"p.window_until,"
-	"   EXISTS (SELECT FROM counterfoil.effect_request r WHERE r.id = p.id),"
-	"   EXISTS (SELECT FROM counterfoil.attempt a WHERE a.effect_id = p.id), p.last, now()"
+	"   coalesce((SELECT true FROM counterfoil.effect_request r WHERE r.id = p.id), false),"
+	"   coalesce((SELECT true FROM counterfoil.attempt a WHERE a.effect_id = p.id LIMIT 1),"
+	"     false), p.last, now()"
 	" FROM page p LEFT JOIN counterfoil.effect e ON e.id = p.id"
 	" WHERE p.state IN ('completed', 'cancelled', 'pruned') OR p.last"
 	" ORDER BY p.id";
@@ -49,22 +52,22 @@ static const char SQL_EXPIRY_STEP[] =
 	"   WHERE EXISTS (SELECT FROM held)),"
 	" mine AS MATERIALIZED (SELECT s.id, r.prune, r.forget, r.request, r.attempts"
 	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
-	"   WHERE s.epoch = r.epoch AND s.state = r.state::counterfoil.state"
+	"   WHERE s.id = ANY ($6) AND s.epoch = r.epoch AND s.state = r.state::counterfoil.state"
 	"     AND s.state IN ('completed', 'cancelled', 'pruned')"
 	"     AND (s.state = 'pruned') = r.forget"
 	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
 	" pruned AS (UPDATE counterfoil.effect_state s SET state = 'pruned', epoch = s.epoch + 1,"
 	"     state_since = now()"
-	"   FROM mine m WHERE s.id = m.id AND m.prune RETURNING s.id),"
-	" request AS (DELETE FROM counterfoil.effect_request q USING mine m"
-	"   WHERE q.id = m.id AND (m.prune OR m.request) RETURNING q.id),"
-	" attempt AS (DELETE FROM counterfoil.attempt a USING mine m"
-	"   WHERE a.effect_id = m.id AND (m.prune OR m.attempts OR m.forget) RETURNING "
-	"a.effect_id),"
-	" effect AS (DELETE FROM counterfoil.effect e USING mine m WHERE e.id = m.id AND m.forget"
-	"   RETURNING e.id),"
-	" state AS (DELETE FROM counterfoil.effect_state s USING mine m WHERE s.id = m.id"
-	"   AND m.forget RETURNING s.id)"
+	"   WHERE s.id = ANY (ARRAY(SELECT id FROM mine WHERE prune)) RETURNING s.id),"
+	" request AS (DELETE FROM counterfoil.effect_request q"
+	"   WHERE q.id = ANY (ARRAY(SELECT id FROM mine WHERE prune OR request)) RETURNING q.id),"
+	" attempt AS (DELETE FROM counterfoil.attempt a"
+	"   WHERE a.effect_id = ANY (ARRAY(SELECT id FROM mine WHERE prune OR attempts OR "
+	"forget))),"
+	" effect AS (DELETE FROM counterfoil.effect e"
+	"   WHERE e.id = ANY (ARRAY(SELECT id FROM mine WHERE forget)) RETURNING e.id),"
+	" state AS (DELETE FROM counterfoil.effect_state s"
+	"   WHERE s.id = ANY (ARRAY(SELECT id FROM mine WHERE forget)))"
 	" SELECT EXISTS (SELECT FROM held), (SELECT count(*) FROM pruned),"
 	"   (SELECT count(*) FROM effect), (SELECT count(*) FROM request)";
 

@@ -123,6 +123,13 @@ def test_a_broker_that_does_not_say_keeps_every_key(make_world: MakeWorld):
     assert len(requests_of(world, 1)) == 1
 
 
+def test_a_stop_does_not_wait_for_the_answer(make_world: MakeWorld):
+    """The stand-in never gives one."""
+    world = make_world(effect={"retention": "1d"}).start(relays=0)
+    world.ledgers[0].stop()
+    assert not world.ledgers[0].said("finished keys are not pruned")
+
+
 def test_requests_and_attempts_go_by_themselves(make_world: MakeWorld):
     """Nothing has to be asked of Kafka for keys that stay for ever."""
     world = make_world(settings={"ledger": {"request_keep": "10d", "attempt_keep": "20d"}})
@@ -270,6 +277,17 @@ def test_a_retention_shorter_than_the_topics(kafka: Kafka, make_world: MakeWorld
     age(world, 0.2)
     walk(world)
     assert state_of(world, 1) == "pruned"
+
+
+def test_what_is_shorter_is_found_before_the_start(kafka: Kafka, make_world: MakeWorld):
+    world = pruning(kafka, make_world, "4d", retention__ms=str(5 * DAY_MS))
+    kafka.create_topic(f"{world.topic}.dlq", 1, {"retention.ms": "-1"})
+    done = programs.run("counterfoil-ledger", "--config", str(world.write_configuration()),
+                        "--check-config", "--connect")
+    (error,) = [line for line in done.stdout.splitlines() if line.startswith("error")]
+    assert all(word in error for word in ('"charge"', '"4d"', f'"{world.topic}"', "retention.ms is 5d"))
+    (warning,) = [line for line in done.stdout.splitlines() if line.startswith("warning")]
+    assert f'"{world.topic}.dlq": it deletes nothing by age' in warning and done.returncode == 78
 
 
 @pytest.mark.parametrize("settings,reason", [
