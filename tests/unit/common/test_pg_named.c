@@ -41,15 +41,23 @@ static int64_t names_of(struct client *client)
 	return client->replies[ANSWERS_MAX - 1].number;
 }
 
+/* Whose connection it is and the name itself are asked for beside the statement. */
+static void use_until_named(struct client *client)
+{
+	for (int n = 0; n < 3; n++) {
+		ask_squares(client, USES, false);
+		(void)names_of(client);
+	}
+	assert_int_equal(names_of(client), 1);
+}
+
 static void what_is_sent_often_gets_a_name(void **state)
 {
 	(void)state;
 	struct client *client = client_with_names(true);
 	ask_squares(client, USES - 1, false);
 	assert_int_equal(names_of(client), 0);
-	ask_squares(client, 1, false); /* whose connection is it? */
-	ask_squares(client, 100, false);
-	assert_int_equal(names_of(client), 1);
+	use_until_named(client);
 	ask_squares(client, 100, false);
 	ask_squares(client, 100, true); /* other types: not by this name */
 	assert_int_equal(names_of(client), 1);
@@ -95,9 +103,7 @@ static void names_that_do_not_last_are_given_up(void **state)
 {
 	(void)state;
 	struct client *client = client_with_names(true);
-	ask_squares(client, USES, false);
-	ask_squares(client, USES, false);
-	assert_int_equal(names_of(client), 1);
+	use_until_named(client);
 	ask(client, 0, "DEALLOCATE ALL");
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
 	pg_add_int4(&params, 3);
