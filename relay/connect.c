@@ -7,8 +7,8 @@
 #include "findings.h"
 #include "kafka_connect.h"
 #include "mem.h"
-#include "source.h"
-#include "source_check.h"
+#include "source/source.h"
+#include "source/source_check.h"
 #include "sql_connect.h"
 
 #define TOPICS_MAX 200

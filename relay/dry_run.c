@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "buf.h"
-#include "encode.h"
 #include "json.h"
 #include "kafka.h"
 #include "pg.h"
 #include "pg_session.h"
-#include "row.h"
-#include "source.h"
-#include "source_check.h"
+#include "publishing/encode.h"
+#include "source/row.h"
+#include "source/source.h"
+#include "source/source_check.h"
 #include "utf8.h"
 
 #define BY_KEY (-1)

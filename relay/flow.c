@@ -3,24 +3,21 @@
 
 #include <stdlib.h>
 
-#include "graveyard.h"
-#include "inquest.h"
+#include "dead/graveyard.h"
+#include "dead/inquest.h"
 #include "mem.h"
-#include "outbox.h"
-#include "publisher.h"
-#include "reader.h"
+#include "publishing/publisher.h"
+#include "publishing/window.h"
+#include "reading/reader.h"
+#include "reading/reading.h"
 #include "report.h"
-#include "row.h"
-#include "source.h"
-#include "window.h"
+#include "source/outbox.h"
+#include "source/row.h"
+#include "source/source.h"
 
 #define GAPS_MAX      10000
 #define DELETE_AFTER  (3 * USEC_MS) /* the first acknowledgement, at the latest */
 #define POLL_FAILED   USEC_SEC
-#define POLL_STALLED  USEC_SEC /* between polls while nothing arrives */
-#define BUSY_PAUSE    (10 * USEC_MS)
-#define FULL_PAUSE    (100 * USEC_MS)
-#define PROBE_BYTES   ((size_t)64 * 1024)
 #define LOOK_EVERY    (250 * USEC_MS) /* at the topics */
 #define GIVE_UP_AFTER USEC_SEC        /* for what is in flight of other topics */
 #define EXPIRE_EVERY  USEC_MIN
@@ -46,24 +43,16 @@ struct flow {
 	struct outbox *outbox;
 	struct publisher *publisher;
 	struct reader *reader;
+	struct reading *reading;
 	struct window *window;
 	struct graveyard *graveyard;
 	struct inquest *inquest;
 	struct report *report; /* also a standby's */
-	struct topic *probe;   /* of the second cursor's job */
 	usec_t giving_up; /* since when nothing is read, to drop what stalls; 0: it is not so */
-	size_t batch;     /* rows of the last poll that found any */
-	usec_t polled_at;
-	struct topic **asked; /* memory for those of a poll */
-	size_t asked_room;
 
-	struct loop_timer *poll_timer;
 	struct loop_timer *delete_timer;
 	struct loop_timer *expire_timer;
 	struct loop_timer *look_timer;
-
-	int *numbers; /* of a result's rows, by id */
-	size_t numbers_room;
 };
 
 static void set_state(struct flow *flow, enum flow_state state)
@@ -78,27 +67,6 @@ static bool own(struct flow *flow)
 
 /* --- reading --- */
 
-/* So little room is not worth a poll: acknowledgements will make more. */
-static bool enough(const struct flow *flow, size_t rows, size_t bytes)
-{
-	size_t share_bytes;
-	size_t share = window_share(flow->window, &share_bytes);
-	size_t batch = (size_t)flow->conf->batch;
-	size_t batch_bytes = (size_t)flow->conf->batch_bytes;
-	return rows > 0 && rows * 4 >= (batch < share ? batch : share) &&
-	       bytes * 4 >= (batch_bytes < share_bytes ? batch_bytes : share_bytes);
-}
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static size_t left(size_t room, size_t used)
-{
-	return used < room ? room - used : 0;
-}
-
 static bool may_poll(const struct flow *flow)
 {
 	return flow->state == FLOW_RUNNING && flow->giving_up == 0 &&
@@ -106,92 +74,10 @@ static bool may_poll(const struct flow *flow)
 	       publisher_ready(flow->publisher);
 }
 
-static bool may_read(const struct flow *flow)
+static bool may_read(void *arg)
 {
+	const struct flow *flow = arg;
 	return may_poll(flow) && inquest_flow(flow->inquest);
-}
-
-/* The second cursor's next job. A sweep that is due comes first: the reader begins it by itself. */
-static void find_job(struct flow *flow, usec_t now)
-{
-	struct topics *topics = publisher_topics(flow->publisher);
-	int64_t from;
-	if (!reader_idle(flow->reader) || reader_sweep_due(flow->reader, now))
-		return;
-	flow->probe = topics_probe(topics, reader_head(flow->reader), now);
-	if (flow->probe)
-		reader_begin(flow->reader, READER_PROBE, flow->probe->from);
-	else if (topics_join(topics, &from))
-		reader_begin(flow->reader, READER_CATCH_UP, from);
-}
-
-/* Those who caught up with the others and those who are about to. */
-static size_t joined(struct flow *flow, struct topic *const *shut, size_t count)
-{
-	size_t found = 0;
-	if (count > flow->asked_room) {
-		flow->asked = mem_grow(flow->asked, count, sizeof(struct topic *));
-		flow->asked_room = count;
-	}
-	for (size_t i = 0; i < count; i++)
-		if (shut[i]->joined)
-			flow->asked[found++] = shut[i];
-	return found;
-}
-
-static void send_poll(struct flow *flow, usec_t now, size_t rows, size_t bytes)
-{
-	struct reader_poll poll;
-	size_t count;
-	struct topic *const *topics = topics_shut(publisher_topics(flow->publisher), &count);
-	bool only = true;
-	reader_next(flow->reader, now, rows, bytes, &poll);
-	switch (poll.cursor) {
-	case READER_HEAD:
-	case READER_SWEEP:
-		only = false;
-		break;
-	case READER_CATCH_UP:
-		count = joined(flow, topics, count);
-		topics = flow->asked;
-		break;
-	case READER_PROBE:
-		topics = &flow->probe;
-		count = 1;
-		poll.bytes = least(poll.bytes, PROBE_BYTES);
-		break;
-	}
-	flow->polled_at = now;
-	outbox_poll(flow->outbox, &poll, reader_gaps(flow->reader), topics, count, only);
-}
-
-/* While nothing arrives, nothing is gained by reading on; but now and then, for rows of topics
- * which are not in trouble. */
-static bool held_up(const struct flow *flow, usec_t now)
-{
-	return publisher_stalled(flow->publisher, now) && now - flow->polled_at < POLL_STALLED;
-}
-
-/* Reads on if it is time and there is room, also for what was fetched and is not sent yet. */
-static void read_on(struct flow *flow, size_t pending_rows, size_t pending_bytes)
-{
-	usec_t now = usec_boot();
-	size_t bytes;
-	if (!may_read(flow) || held_up(flow, now))
-		return;
-	if (reader_list(flow->reader, now))
-		outbox_list_holders(flow->outbox);
-	find_job(flow, now);
-	usec_t wait = reader_wait(flow->reader, now);
-	if (wait > 0) {
-		loop_timer_set(flow->poll_timer, wait);
-		return;
-	}
-	bool away = publisher_unreachable(flow->publisher);
-	size_t rows = left(window_room(flow->window, away ? 0 : now, &bytes), pending_rows);
-	bytes = left(bytes, pending_bytes);
-	if (enough(flow, rows, bytes))
-		send_poll(flow, now, rows, bytes);
 }
 
 /* --- whatever has changed: what is there to do now? --- */
@@ -229,7 +115,7 @@ static void pump(struct flow *flow)
 	graveyard_bury(flow->graveyard, flow->token);
 	if (flow->state != FLOW_DRAINING && outbox_ready(flow->outbox))
 		inquest_step(flow->inquest, may_poll(flow));
-	read_on(flow, 0, 0);
+	reading_on(flow->reading);
 	if (flow->state == FLOW_DRAINING && at_rest(flow)) {
 		set_state(flow, FLOW_IDLE);
 		flow->events.drained(flow->events.arg);
@@ -251,146 +137,6 @@ static void on_delete_timer(void *arg)
 
 /* --- a poll's answer --- */
 
-struct numbered {
-	int64_t id;
-	int number;
-};
-
-static int by_id(const void *a, const void *b)
-{
-	const struct numbered *left_row = a, *right_row = b;
-	return (left_row->id > right_row->id) - (left_row->id < right_row->id);
-}
-
-static void sort_numbers(int *numbers, const PGresult *result, size_t count)
-{
-	struct numbered *rows = mem_grow(NULL, count, sizeof(*rows));
-	for (size_t i = 0; i < count; i++)
-		rows[i] = (struct numbered){ row_id(result, (int)i), (int)i };
-	qsort(rows, count, sizeof(*rows), by_id);
-	for (size_t i = 0; i < count; i++)
-		numbers[i] = rows[i].number;
-	free(rows);
-}
-
-/* The rows come sorted, but for gaps that were found: they stand behind. */
-static size_t order_rows(struct flow *flow, const PGresult *result)
-{
-	size_t count = (size_t)row_count(result);
-	bool sorted = true;
-	int64_t last = INT64_MIN;
-	if (count > flow->numbers_room) {
-		flow->numbers = mem_grow(flow->numbers, count, sizeof(*flow->numbers));
-		flow->numbers_room = count;
-	}
-	for (size_t i = 0; i < count; i++) {
-		int64_t id = row_id(result, (int)i);
-		sorted = sorted && id >= last;
-		last = id;
-		flow->numbers[i] = (int)i;
-	}
-	if (!sorted)
-		sort_numbers(flow->numbers, result, count);
-	return count;
-}
-
-/* Shows the ids to the reader, and sums up. */
-static struct reader_page look_at(struct flow *flow, const struct reader_poll *poll,
-				  const PGresult *result, size_t count)
-{
-	struct reader_page page = { .rows = count, .last = poll->after };
-	for (size_t i = 0; i < count; i++) {
-		int number = flow->numbers[i];
-		page.last = row_id(result, number);
-		page.bytes += row_weight(result, number);
-		page.above += page.last > poll->after;
-		reader_saw(flow->reader, page.last);
-	}
-	return page;
-}
-
-/* How many of the rows are this cursor's business. */
-static size_t within(const struct flow *flow, const struct reader_poll *poll,
-		     const PGresult *result, size_t count)
-{
-	int64_t limit = reader_limit(flow->reader, poll);
-	while (count > 0 && row_id(result, flow->numbers[count - 1]) > limit)
-		count--;
-	return count;
-}
-
-/* True: all of the page was taken; else *stopped_r was not, and none behind it. */
-static bool publish_page(struct flow *flow, const struct reader_poll *poll, const PGresult *result,
-			 size_t count, int64_t *stopped_r)
-{
-	const struct publisher_page page = {
-		.result = result,
-		.numbers = flow->numbers,
-		.count = count,
-		.cursor = poll->cursor,
-		.probe = flow->probe,
-	};
-	usec_t pause = BUSY_PAUSE;
-	switch (publisher_rows(flow->publisher, &page, stopped_r)) {
-	case PUBLISHER_ALL:
-		return true;
-	case PUBLISHER_FULL:
-		pause = FULL_PAUSE;
-		break;
-	case PUBLISHER_STOPPED:
-		break;
-	}
-	reader_back(flow->reader, poll->cursor, *stopped_r);
-	reader_pause(flow->reader, usec_boot() + pause);
-	return false;
-}
-
-/* The next poll is sent before these rows are: the server works while we do. */
-static void take_head(struct flow *flow, const struct reader_poll *poll, const PGresult *result,
-		      size_t count)
-{
-	struct reader_page page = look_at(flow, poll, result, count);
-	int64_t stopped;
-	(void)reader_answered(flow->reader, poll, &page, usec_boot());
-	if (count > 0)
-		read_on(flow, count, page.bytes);
-	(void)publish_page(flow, poll, result, count, &stopped);
-}
-
-static void end_job(struct flow *flow, const struct reader_poll *poll, int64_t last, bool end)
-{
-	struct topics *topics = publisher_topics(flow->publisher);
-	usec_t now = usec_boot();
-	switch (poll->cursor) {
-	case READER_CATCH_UP:
-		topics_caught(topics, last, end, now);
-		break;
-	case READER_PROBE: /* if nothing was sent it is probed again, further on */
-		topics_probe_read(topics, flow->probe, last, !end, now);
-		end = true;
-		break;
-	case READER_SWEEP:
-	case READER_HEAD:
-		break;
-	}
-	if (end)
-		reader_end(flow->reader);
-}
-
-static void take_second(struct flow *flow, const struct reader_poll *poll, const PGresult *result,
-			size_t count)
-{
-	size_t ours = within(flow, poll, result, count);
-	struct reader_page page = look_at(flow, poll, result, ours);
-	page.rows = count;
-	int64_t stopped;
-	bool end = reader_answered(flow->reader, poll, &page, usec_boot());
-	if (publish_page(flow, poll, result, ours, &stopped))
-		end_job(flow, poll, page.last, end);
-	else /* the topics are told how far it came, for what is met below must not be missed */
-		end_job(flow, poll, stopped - 1, false);
-}
-
 static void reload(struct flow *flow)
 {
 	set_state(flow, FLOW_LOADING);
@@ -410,15 +156,8 @@ static bool outdated(struct flow *flow, const PGresult *result)
 
 static void take_rows(struct flow *flow, const struct reader_poll *poll, const PGresult *result)
 {
-	size_t count = order_rows(flow, result);
-	if (outdated(flow, result))
-		return;
-	if (count > 0)
-		flow->batch = count;
-	if (poll->cursor == READER_HEAD)
-		take_head(flow, poll, result, count);
-	else
-		take_second(flow, poll, result, count);
+	if (!outdated(flow, result))
+		reading_take(flow->reading, poll, result);
 }
 
 static void on_polled(void *arg, const struct reader_poll *poll, const PGresult *result)
@@ -480,12 +219,10 @@ static void on_look_timer(void *arg)
 {
 	struct flow *flow = arg;
 	usec_t now = usec_boot();
-	size_t rows, bytes;
 	if (!own(flow))
 		return;
 	loop_timer_set(flow->look_timer, LOOK_EVERY);
-	rows = window_room(flow->window, now, &bytes);
-	if (publisher_look(flow->publisher, !enough(flow, rows, bytes), now) &&
+	if (publisher_look(flow->publisher, reading_is_full(flow->reading, now), now) &&
 	    flow->giving_up == 0)
 		flow->giving_up = now;
 	pump(flow);
@@ -571,7 +308,7 @@ struct flow_left flow_retire(struct flow *flow)
 	struct flow_left left_over = { .in_flight = publisher_drop(flow->publisher) };
 	set_state(flow, FLOW_IDLE);
 	flow->giving_up = 0;
-	loop_timer_cancel(flow->poll_timer);
+	reading_stop(flow->reading);
 	loop_timer_cancel(flow->delete_timer);
 	loop_timer_cancel(flow->expire_timer);
 	loop_timer_cancel(flow->look_timer);
@@ -659,7 +396,7 @@ static void on_figures(void *arg, struct report_figures *figures_r)
 		.role = flow->events.role(flow->events.arg),
 		.owner = flow->state != FLOW_IDLE,
 		.in_flight = window_in_flight(flow->window),
-		.batch = flow->batch,
+		.batch = reading_batch(flow->reading),
 		.published = totals->published,
 		.violations = totals->violations,
 	};
@@ -716,6 +453,19 @@ static void make_outbox(struct flow *flow, struct loop *loop, const struct pg_se
 	};
 	flow->outbox =
 		outbox_new(loop, flow->log, pg, &settings, flow->window, flow->meter, &events);
+}
+
+static void make_reading(struct flow *flow, struct loop *loop)
+{
+	const struct reading_settings settings = {
+		.conf = flow->conf,
+		.outbox = flow->outbox,
+		.publisher = flow->publisher,
+		.reader = flow->reader,
+		.window = flow->window,
+	};
+	const struct reading_events events = { .may = may_read, .due = on_pump, .arg = flow };
+	flow->reading = reading_new(loop, &settings, &events);
 }
 
 static void make_graveyard(struct flow *flow, struct loop *loop, const char *owner)
@@ -776,7 +526,6 @@ bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
 	flow->conf = &conf->relay;
 	flow->meter = meter;
 	flow->events = *events;
-	flow->poll_timer = loop_timer_new(loop, on_pump, flow);
 	flow->delete_timer = loop_timer_new(loop, on_delete_timer, flow);
 	flow->expire_timer = loop_timer_new(loop, on_expire_timer, flow);
 	flow->look_timer = loop_timer_new(loop, on_look_timer, flow);
@@ -789,6 +538,7 @@ bool flow_new(struct loop *loop, struct log *log, const struct conf *conf,
 		return false;
 	}
 	make_outbox(flow, loop, pg, conf);
+	make_reading(flow, loop);
 	make_graveyard(flow, loop, owner);
 	make_inquest(flow, loop);
 	make_report(flow, loop, conf, owner);
@@ -808,14 +558,12 @@ void flow_free(struct flow *flow)
 	graveyard_free(flow->graveyard);
 	inquest_free(flow->inquest);
 	publisher_free(flow->publisher);
+	reading_free(flow->reading);
 	reader_free(flow->reader);
 	window_free(flow->window);
 	source_free(flow->source);
-	loop_timer_free(flow->poll_timer);
 	loop_timer_free(flow->delete_timer);
 	loop_timer_free(flow->expire_timer);
 	loop_timer_free(flow->look_timer);
-	free(flow->numbers);
-	free(flow->asked);
 	free(flow);
 }

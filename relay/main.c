@@ -12,7 +12,7 @@
 #include "main.h"
 #include "options.h"
 #include "pg_conf.h"
-#include "producer.h"
+#include "publishing/producer.h"
 #include "relay.h"
 #include "version.h"
 

@@ -112,9 +112,10 @@ static void add_trouble(struct meter *meter)
 				 "Rows that could not be published and wait for a person; counted "
 				 "up to 10000.");
 	series_set(meter->dead_rows, (double)NAN);
-	meter->parked_rows = gauge(meter, "outbox_parked_rows",
-				   "Rows that wait behind a dead row of their ordering key; counted "
-				   "up to 10000.");
+	meter->parked_rows =
+		gauge(meter, "outbox_parked_rows",
+		      "Rows that wait behind a dead row of their ordering key; counted "
+		      "up to 10000.");
 	series_set(meter->parked_rows, (double)NAN);
 	meter->blocked_topics =
 		gauge(meter, "outbox_blocked_topics", "Topics whose rows wait for them.");

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "metrics.h"
-#include "row.h"
+#include "source/row.h"
 #include "usec.h"
 
 struct meter_topics;

@@ -10,8 +10,8 @@
 #include "health.h"
 #include "loop.h"
 #include "meter.h"
-#include "outbox.h"
-#include "topics.h"
+#include "publishing/topics.h"
+#include "source/outbox.h"
 
 /* What the relay says of itself. */
 struct report_figures {

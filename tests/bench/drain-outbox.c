@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "source.h"
+#include "source/source.h"
 #include "usec.h"
 
 #define BATCH      1000

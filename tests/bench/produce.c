@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "conf.h"
-#include "encode.h"
 #include "log.h"
 #include "loop.h"
 #include "mem.h"
 #include "order.h"
-#include "producer.h"
+#include "publishing/encode.h"
+#include "publishing/producer.h"
 
 /* Where the parts of an order begin in `made`. */
 struct order {

@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "burial.h"
-#include "keys.h"
+#include "dead/burial.h"
+#include "dead/keys.h"
 #include "mem.h"
-#include "reader.h"
-#include "topics.h"
-#include "window.h"
+#include "publishing/topics.h"
+#include "publishing/window.h"
+#include "reading/reader.h"
 
 enum {
 	TOPICS = 4,

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "burial.h"
+#include "dead/burial.h"
 
 struct fixture {
 	struct window *window;

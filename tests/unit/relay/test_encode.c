@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "buf.h"
-#include "encode.h"
-#include "partition.h"
+#include "publishing/encode.h"
+#include "publishing/partition.h"
 #include "wire.h"
 
 #define EVENT_ID "018f3c2a-9b1e-7abc-8def-0123456789ab"

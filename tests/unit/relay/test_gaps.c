@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gaps.h"
+#include "reading/gaps.h"
 
 static void see(struct gaps *gaps, const int64_t *ids)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "keys.h"
+#include "dead/keys.h"
 
 /* Hashes, some of which want the same place. */
 static uint64_t nth(uint64_t i)

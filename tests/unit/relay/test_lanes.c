@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "lanes.h"
+#include "publishing/lanes.h"
 
 static void a_lane_is_there_while_it_holds_something(void **state)
 {

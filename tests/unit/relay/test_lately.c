@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "lately.h"
+#include "publishing/lately.h"
 
 static void assert_about(usec_t told, usec_t took)
 {

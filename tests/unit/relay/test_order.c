@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "order.h"
+#include "publishing/order.h"
 
 #define FAR 0x100000000ULL /* a key that far from another one has the same place */
 

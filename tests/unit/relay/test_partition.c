@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "partition.h"
+#include "publishing/partition.h"
 
 /* Of org.apache.kafka.common.utils.UtilsTest.testMurmur2. */
 static void the_vectors_of_the_java_client(void **state)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "reader.h"
+#include "reading/reader.h"
 
 #define NOW (1000 * USEC_SEC)
 

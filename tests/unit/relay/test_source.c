@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "buf.h"
-#include "source.h"
-#include "source_map.h"
+#include "source/source.h"
+#include "source/source_map.h"
 
 #define TEXT(text_)                                                                                \
 	(char[])                                                                                   \
@@ -119,7 +119,8 @@ static void a_mapped_table(void **state)
 		"NULL::text AS message_key, o.\"payload\"::text AS payload, NULL::text AS "
 		"headers, NULL::timestamptz AS created_at FROM \"public\".\"outboxevent\" o "
 		"WHERE o.\"seq\" > $1 AND o.\"seq\" > 41 AND (true\n) ORDER BY o.\"seq\" LIMIT");
-	assert_holds(source->remove, "DELETE FROM \"public\".\"outboxevent\" o WHERE o.\"seq\" = ANY");
+	assert_holds(source->remove,
+		     "DELETE FROM \"public\".\"outboxevent\" o WHERE o.\"seq\" = ANY");
 	assert_holds(source->holders, "'\"public\".\"outboxevent\"'::regclass");
 	assert_holds(source->bury, "(o.*)::text AS whole");
 	assert_holds(source->add, "SELECT 'public.outboxevent', '\"public\".\"outboxevent\"', "
@@ -156,8 +157,7 @@ static void marks(void **state)
 	} types[] = {
 		{ "bool", "SET \"done \"\"yes\"\"\" = true " },
 		{ "timestamptz", "SET \"done \"\"yes\"\"\" = clock_timestamp() " },
-		{ "timestamp",
-		  "SET \"done \"\"yes\"\"\" = clock_timestamp() AT TIME ZONE 'UTC' " },
+		{ "timestamp", "SET \"done \"\"yes\"\"\" = clock_timestamp() AT TIME ZONE 'UTC' " },
 	};
 	struct conf_relay conf = debezium();
 	conf.after_publish = CONF_AFTER_MARK;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "suspects.h"
+#include "dead/suspects.h"
 
 #define MS USEC_MS
 

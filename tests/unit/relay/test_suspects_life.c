@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "suspects.h"
+#include "dead/suspects.h"
 
 #define ROWS  200
 #define KILLS 50

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "topics.h"
+#include "publishing/topics.h"
 
 #define NOW  (1000 * USEC_SEC)
 #define LANE 7

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "window.h"
+#include "publishing/window.h"
 
 #define NOW (1000 * USEC_SEC)
 

@@ -13,10 +13,10 @@
 #include "loop.h"
 #include "meter.h"
 #include "pg.h"
-#include "reader.h"
+#include "publishing/topics.h"
+#include "publishing/window.h"
+#include "reading/reader.h"
 #include "source.h"
-#include "topics.h"
-#include "window.h"
 
 #define OUTBOX_DELETE_ROWS 1000 /* of one statement */
 #define OUTBOX_DELETES     4    /* statements on their way at once */

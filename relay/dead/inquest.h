@@ -10,9 +10,9 @@
 #include "conf.h"
 #include "log.h"
 #include "loop.h"
-#include "outbox.h"
-#include "publisher.h"
-#include "window.h"
+#include "publishing/publisher.h"
+#include "publishing/window.h"
+#include "source/outbox.h"
 
 struct inquest_events {
 	void (*again)(void *arg); /* there may be something to do: inquest_step() */

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "row.h"
+#include "source/row.h"
 #include "usec.h"
 
 #define TOPICS_MAX         10000

@@ -9,7 +9,7 @@
 
 #include "conf.h"
 #include "err.h"
-#include "row.h"
+#include "source/row.h"
 
 struct encode_header {
 	struct row_bytes name;

@@ -14,14 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "burial.h"
 #include "conf.h"
+#include "dead/burial.h"
+#include "dead/keys.h"
 #include "err.h"
-#include "keys.h"
 #include "log.h"
 #include "loop.h"
 #include "meter.h"
-#include "reader.h"
+#include "reading/reader.h"
 #include "topics.h"
 #include "window.h"
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "window.h"
+#include "publishing/window.h"
 
 #define BURIAL_MAX  2000 /* rows that wait; beyond them nothing is condemned */
 #define BURIAL_ROWS 500  /* of one statement */

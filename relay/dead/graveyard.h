@@ -10,7 +10,7 @@
 #include "burial.h"
 #include "keys.h"
 #include "loop.h"
-#include "outbox.h"
+#include "source/outbox.h"
 
 struct graveyard_events {
 	void (*loaded)(void *arg); /* the keys are known, and the generation that they are of */

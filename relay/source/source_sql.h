@@ -184,15 +184,16 @@ static const char source_plan[] =
 	"EXPLAIN (COSTS OFF)"
 	" SELECT {columns} FROM {table} o WHERE {id} > 0{scope} ORDER BY {id} LIMIT 1000";
 
-/* $1 the source's name, $2 the hash to go on behind: ordering keys with a dead row, ascending, and the
- * first such row. From one key to the next by the index: there may be many rows of a key. */
-static const char source_blocked[] =
-	"WITH RECURSIVE k(h, id) AS ("
-	"(SELECT order_hash, row_id FROM counterfoil.outbox_dead"
-	"  WHERE source = $1 AND order_hash > $2 AND NOT parked ORDER BY order_hash, row_id LIMIT 1)"
-	" UNION ALL SELECT n.order_hash, n.row_id FROM k, LATERAL"
-	" (SELECT order_hash, row_id FROM counterfoil.outbox_dead"
-	"  WHERE source = $1 AND order_hash > k.h AND NOT parked ORDER BY order_hash, row_id LIMIT 1)"
-	" n) SELECT h, id FROM k LIMIT 10000";
+/* $1 the source's name, $2 the hash to go on behind: ordering keys with a dead row, ascending, and
+ * the first such row. From one key to the next by the index: there may be many rows of a key. */
+static const char source_blocked[] = "WITH RECURSIVE k(h, id) AS ("
+				     "(SELECT order_hash, row_id FROM counterfoil.outbox_dead"
+				     "  WHERE source = $1 AND order_hash > $2 AND NOT parked ORDER "
+				     "BY order_hash, row_id LIMIT 1)"
+				     " UNION ALL SELECT n.order_hash, n.row_id FROM k, LATERAL"
+				     " (SELECT order_hash, row_id FROM counterfoil.outbox_dead"
+				     "  WHERE source = $1 AND order_hash > k.h AND NOT parked "
+				     "ORDER BY order_hash, row_id LIMIT 1)"
+				     " n) SELECT h, id FROM k LIMIT 10000";
 
 #endif

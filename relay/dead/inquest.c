@@ -6,7 +6,7 @@
 #include "crash.h"
 #include "mem.h"
 #include "pg.h"
-#include "row.h"
+#include "source/row.h"
 #include "sql_suspects.h"
 #include "suspects.h"
 

@@ -20,7 +20,7 @@
 #include "usec.h"
 
 #define WINDOW_UUID  16
-#define WINDOW_SHARE 8        /* one partition's part of the window is 1/8 */
+#define WINDOW_SHARE 8               /* one partition's part of the window is 1/8 */
 #define WINDOW_STILL (200 * USEC_MS) /* a partition without a report for so long stands still */
 
 enum window_state {
