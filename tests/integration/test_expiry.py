@@ -167,6 +167,22 @@ def test_what_people_did_and_what_was_settled_goes(make_world: MakeWorld):
     assert world.value("SELECT count(*) FROM counterfoil.unmatched") == 1
 
 
+def test_a_row_that_cannot_go_holds_up_no_other(make_world: MakeWorld):
+    """Its step fails, then those of one row that find it; the walk passes over it."""
+    world = make_world()
+    fill(world, 40, "completed", "40 days")
+    bad = world.value("SELECT id FROM counterfoil.effect WHERE idempotency_key = 'k:7'")
+    world.query("CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                "RAISE EXCEPTION 'broken page'; END $$")
+    world.query("CREATE TRIGGER refuse BEFORE DELETE ON counterfoil.effect_request FOR EACH ROW "
+                f"WHEN (OLD.id = {bad}) EXECUTE FUNCTION public.refuse()")
+    world.query("UPDATE counterfoil.expiry SET next_at = clock_timestamp()")
+    world.start(relays=0)
+    waiting.until(lambda: rested(world), 60, "the end of the round")
+    assert world.query("SELECT id FROM counterfoil.effect_request") == [(bad,)]
+    assert world.ledgers[0].said("what is old cannot be cleared", error="broken page")
+
+
 def test_several_ledgers_walk_as_one(make_world: MakeWorld):
     """Many keys, three ledgers, one of them killed in the middle of it: the walk goes on where it
     was, and no two write the same step."""
