@@ -196,8 +196,9 @@ static const struct conf_key effect_keys[] = {
 	KEY(conf_effect, target, CONF_TEXT, NULL, "name of one of targets", REQUIRED),
 	KEY(conf_effect, mode, CONF_WORD, "idempotent",
 	    "idempotent: resent with the same key inside the profile's window; at_most_once: never "
-	    "resent once it may have left; natural: PUT or DELETE of a fixed URL (this version "
-	    "serves idempotent)",
+	    "resent once it may have left; natural: PUT or DELETE of a fixed URL, resent freely "
+	    "and "
+	    "one at a time",
 	    .words = effect_modes),
 	KEY(conf_effect, key, CONF_TEXT, NULL,
 	    "template of the idempotency key, made from what is the same whenever the same "
@@ -208,7 +209,7 @@ static const struct conf_key effect_keys[] = {
 	KEY(conf_effect, serialize_by, CONF_TEXT, "",
 	    "template; of the keys of a target and tenant with the same value one is sent at a "
 	    "time, the oldest first, and a failing one holds up those behind it; \"\": no order",
-	    RANGE(0, 4096), LATER),
+	    RANGE(0, 4096)),
 	GROUP("request", request_table, "what is sent"),
 	KEY(conf_effect, success, CONF_PREDICATE, "",
 	    "which answer of 2xx means yes: JSON pointer, \" = \" or \" != \", and the text, as in "
@@ -218,7 +219,7 @@ static const struct conf_key effect_keys[] = {
 	KEY(conf_effect, on_uncertain, CONF_WORD, "hold",
 	    "of at_most_once, when nobody knows whether it was done. hold: a person decides; "
 	    "resend: it is sent again, for what may rarely happen twice",
-	    .words = uncertain_words, LATER),
+	    .words = uncertain_words),
 	KEY(conf_effect, retention, CONF_DURATION, NULL,
 	    "a finished key is remembered for so long, or \"forever\": afterwards the same event "
 	    "would be performed again",

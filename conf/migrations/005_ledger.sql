@@ -30,3 +30,9 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
   SELECT count(*) FROM gone
 $f$;
 REVOKE ALL ON FUNCTION counterfoil.forget_audit FROM PUBLIC;
+
+-- --- modes ------------------------------------------------------------------------------------------
+
+-- Of an effect of mode at_most_once: a second time is fine, so what is not known to have happened is
+-- sent again (on_uncertain).
+ALTER TABLE counterfoil.effect ADD COLUMN resend boolean NOT NULL DEFAULT false;

@@ -1,4 +1,8 @@
-/* Attempts. Whatever an attempt comes to, it leaves through conclude(), which makes its result. */
+/* Attempts. Whatever an attempt comes to, it leaves through conclude(), which makes its result.
+ *
+ *   claimed --its claim is its marker--> sending --answer--> concluded
+ *      \--at_most_once--> marking --set--> sending
+ *                            \--not set, too late, taken back--> concluded, nothing sent */
 #include "attempt.h"
 
 #include <stdlib.h>
@@ -13,6 +17,13 @@
 
 #define PROVIDER_ID_MAX 255
 #define METHOD_MAX      15
+#define REFUSED_AGAIN   USEC_SEC /* a key whose marker was refused is claimed again no sooner */
+
+/* A copy of a claim_request, for an attempt that cannot send at once. */
+struct kept_request {
+	char *url, *headers, *body;
+	size_t body_length;
+};
 
 struct attempt {
 	struct attempt *prev, *next;
@@ -24,6 +35,9 @@ struct attempt {
 	bool probe;
 	char method[METHOD_MAX + 1];
 	char *provider_key;
+	usec_t until;              /* no byte leaves later; the same clock */
+	struct mark *mark;         /* while the marker is being set */
+	struct kept_request *kept; /* the same */
 	struct http_transfer *transfer;
 };
 
@@ -32,6 +46,7 @@ struct attempts {
 	const struct rules *rules;
 	const struct claim_plan *plans;
 	struct targets *targets;
+	struct markers *markers;
 	struct results *results;
 	struct meter *meter;
 	struct attempts_events events;
@@ -69,7 +84,7 @@ static void take_out(struct attempts *attempts, struct attempt *attempt)
  * never behind, so that no window seems longer than it is. */
 static usec_t database_time(const struct attempt *attempt, usec_t boot)
 {
-	return attempt->key.sent_at + (boot - attempt->asked_at);
+	return attempt->key.since + (boot - attempt->asked_at);
 }
 
 static uint64_t draw(void)
@@ -122,7 +137,7 @@ static struct result *make_result(struct attempt *attempt, const struct verdict 
 	result->outcome = verdict->outcome;
 	result->step = *step;
 	memcpy(result->error_class, verdict->error_class, sizeof(result->error_class));
-	result->started = result->key.sent_at + (attempt->started - attempt->asked_at);
+	result->started = result->key.since + (attempt->started - attempt->asked_at);
 	result->provider_key = attempt->provider_key;
 	attempt->provider_key = NULL;
 	if (answer)
@@ -145,8 +160,19 @@ static void pause_target(const struct attempt *attempt, const struct verdict *ve
 	targets_pause(attempt->attempts->targets, attempt->target->index, length);
 }
 
+static void kept_free(struct kept_request *kept)
+{
+	if (!kept)
+		return;
+	free(kept->url);
+	free(kept->headers);
+	free(kept->body);
+	free(kept);
+}
+
 static void attempt_free(struct attempt *attempt)
 {
+	kept_free(attempt->kept);
 	key_done(&attempt->key);
 	free(attempt->provider_key);
 	free(attempt);
@@ -171,6 +197,16 @@ static void conclude(struct attempt *attempt, struct verdict *verdict,
 	results_add(attempts->results, make_result(attempt, verdict, &step, answer));
 	attempt_free(attempt);
 	attempts->events.ended(attempts->events.arg, target);
+}
+
+/* Nothing was sent. */
+static void give_back(struct attempt *attempt, usec_t pause)
+{
+	struct verdict verdict = { .outcome = OUTCOME_ABORTED,
+				   .unsent = true,
+				   .retry_after = pause,
+				   .error_class = "aborted" };
+	conclude(attempt, &verdict, NULL);
 }
 
 static void on_answer(void *arg, const struct http_answer *answer)
@@ -227,10 +263,11 @@ static const char **split_lines(struct buf *lines)
 
 /* A process that was stopped for longer than its lease must not send when it goes on: libcurl looks
  * at its timeouts before it sends on a new connection. */
-static void send(struct attempt *attempt, const struct claim_request *request, usec_t until)
+static void send(struct attempt *attempt, const struct claim_request *request)
 {
 	struct attempts *attempts = attempt->attempts;
-	const usec_t left = until - attempt->started;
+	attempt->started = usec_boot();
+	const usec_t left = attempt->until - attempt->started;
 	const struct conf_target *conf = attempt->target->conf;
 	struct buf lines BUF_AUTO = { 0 };
 	add_lines(attempt, request, &lines);
@@ -243,7 +280,7 @@ static void send(struct attempt *attempt, const struct claim_request *request, u
 		.body_length = request->body_length,
 		.connect_timeout = conf->connect_timeout < left ? conf->connect_timeout : left,
 		.timeout = conf->timeout,
-		.send_before = until,
+		.send_before = attempt->until,
 		.answer_max = (size_t)attempts->conf->ledger.response_keep,
 		.ca_file = conf->ca_file,
 		.cert_file = conf->cert_file,
@@ -253,6 +290,53 @@ static void send(struct attempt *attempt, const struct claim_request *request, u
 	free(list);
 	if (lines.data)
 		explicit_bzero(lines.data, lines.length);
+}
+
+/* --- the marker --- */
+
+static struct kept_request *keep(const struct claim_request *request)
+{
+	struct kept_request *kept = mem_zero(sizeof(*kept));
+	kept->url = mem_text(request->url);
+	kept->headers = mem_text(request->headers);
+	if (request->body)
+		kept->body = mem_text_n(request->body, request->body_length);
+	kept->body_length = request->body_length;
+	return kept;
+}
+
+static void send_kept(struct attempt *attempt)
+{
+	struct kept_request *kept = attempt->kept;
+	const struct claim_request request = { .provider_key = attempt->provider_key,
+					       .method = attempt->method,
+					       .url = kept->url,
+					       .headers = kept->headers,
+					       .body = kept->body,
+					       .body_length = kept->body_length };
+	attempt->kept = NULL;
+	send(attempt, &request);
+	kept_free(kept);
+}
+
+static void on_marked(void *arg, enum mark_end end)
+{
+	struct attempt *attempt = arg;
+	attempt->mark = NULL;
+	if (end == MARK_SET && usec_boot() < attempt->until)
+		return send_kept(attempt);
+	take_out(attempt->attempts, attempt);
+	give_back(attempt, end == MARK_REFUSED ? REFUSED_AGAIN : 0);
+}
+
+/* From here on the marker counts as set, for nobody can know whether it is. That it was not is seen
+ * where a result of nothing sent is recorded. */
+static void ask_for_marker(struct attempt *attempt, const struct claim_request *request)
+{
+	attempt->kept = keep(request);
+	attempt->mark = marker_ask(attempt->attempts->markers, &attempt->key, on_marked, attempt);
+	attempt->key.life.sent = true;
+	attempt->key.life.unknown_sends++;
 }
 
 static struct attempt *attempt_new(struct attempts *attempts, const struct claim *claim,
@@ -284,23 +368,33 @@ void attempts_start(struct attempts *attempts, const struct claim *claim, struct
 		return;
 	}
 	memcpy(attempt->method, request->method, strlen(request->method) + 1);
+	attempt->until = until;
 	add(attempts, attempt);
-	send(attempt, request, until);
+	if (attempt->key.life.sent)
+		send(attempt, request);
+	else
+		ask_for_marker(attempt, request);
 }
 
 void attempts_put_back(struct attempts *attempts, const struct claim *claim, struct key *key,
 		       const struct claim_request *request)
 {
-	struct verdict verdict = { .outcome = OUTCOME_ABORTED,
-				   .unsent = true,
-				   .error_class = "aborted" };
-	conclude(attempt_new(attempts, claim, key, request), &verdict, NULL);
+	give_back(attempt_new(attempts, claim, key, request), 0);
+}
+
+static void take_back(struct attempt *attempt)
+{
+	if (!attempt->mark)
+		return http_cancel(attempt->transfer);
+	marker_forget(attempt->mark);
+	take_out(attempt->attempts, attempt);
+	give_back(attempt, 0);
 }
 
 void attempts_take_back(struct attempts *attempts)
 {
 	while (attempts->first)
-		http_cancel(attempts->first->transfer);
+		take_back(attempts->first);
 }
 
 size_t attempts_count(const struct attempts *attempts)
@@ -331,7 +425,7 @@ static struct json_paths *provider_id_path(const struct target *target)
 
 struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const struct rules *rules,
 			      const struct claim_plan *plans, struct targets *targets,
-			      struct results *results, struct meter *meter,
+			      struct markers *markers, struct results *results, struct meter *meter,
 			      const struct attempts_events *events)
 {
 	struct attempts *attempts = mem_zero(sizeof(*attempts));
@@ -340,6 +434,7 @@ struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const 
 	attempts->rules = rules;
 	attempts->plans = plans;
 	attempts->targets = targets;
+	attempts->markers = markers;
 	attempts->results = results;
 	attempts->meter = meter;
 	attempts->events = *events;

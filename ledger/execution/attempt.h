@@ -4,6 +4,7 @@
 
 #include "claim.h"
 #include "http.h"
+#include "marker.h"
 #include "meter.h"
 #include "result.h"
 #include "targets.h"
@@ -18,12 +19,12 @@ struct attempts_events {
 /* Borrows all of them. plans: one a target, by its index. */
 struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const struct rules *rules,
 			      const struct claim_plan *plans, struct targets *targets,
-			      struct results *results, struct meter *meter,
+			      struct markers *markers, struct results *results, struct meter *meter,
 			      const struct attempts_events *events);
 void attempts_free(struct attempts *attempts); /* takes back what runs */
 
-/* Sends the request, or nothing: no connection is waited for beyond `until` of the boot clock,
- * where the lease ends. Takes the key. */
+/* Sends the request, once its marker is set; or nothing: no byte leaves after `until` of the boot
+ * clock, where the lease ends. Takes the key. */
 void attempts_start(struct attempts *attempts, const struct claim *claim, struct key *key,
 		    const struct claim_request *request, usec_t until);
 /* Nothing is sent: the key goes back. Takes the key. */

@@ -55,6 +55,7 @@ struct executor {
 
 	struct pg *pg; /* claims and targets */
 	struct targets *targets;
+	struct markers *markers;
 	struct results *results;
 	struct attempts *attempts;
 	struct sweep *sweep;
@@ -427,6 +428,7 @@ void executor_free(struct executor *executor)
 	sweep_free(executor->sweep);
 	attempts_free(executor->attempts);
 	pg_free(executor->pg);
+	markers_free(executor->markers);
 	results_free(executor->results);
 	targets_free(executor->targets);
 	loop_timer_free(executor->idle);
@@ -476,11 +478,13 @@ static void make_parts(struct executor *executor)
 	executor->pg = pg_new(executor->loop, executor->log, &settings, &pg);
 	executor->targets =
 		targets_new(executor->loop, executor->log, executor->pg, executor->rules);
+	executor->markers =
+		markers_new(executor->loop, executor->log, executor->conf, executor->meter);
 	executor->results = results_new(executor->loop, executor->log, executor->conf,
 					executor->meter, &results);
-	executor->attempts =
-		attempts_new(executor->loop, executor->conf, executor->rules, executor->plans,
-			     executor->targets, executor->results, executor->meter, &attempts);
+	executor->attempts = attempts_new(executor->loop, executor->conf, executor->rules,
+					  executor->plans, executor->targets, executor->markers,
+					  executor->results, executor->meter, &attempts);
 	executor->sweep = sweep_new(executor->loop, executor->log, executor->conf, executor->rules,
 				    executor->plans, executor->meter, &sweep);
 }

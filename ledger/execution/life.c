@@ -1,6 +1,6 @@
 /* The life of a key. Every path to a final state goes through finish(), which alone decides between
  * dead and uncertain, and every path to another send through wait_until(), which alone knows when
- * it is too late for one. */
+ * there must be none. */
 #include "life.h"
 
 /* One step in the making. */
@@ -60,32 +60,37 @@ static void finish(struct move *move)
 	move->step.due_at = move->now;
 }
 
-/* Too late for a resend: the provider may have forgotten the key before it arrives. With every send
- * accounted for it is never too late, for there is nothing that could happen twice. */
+/* Too late for a resend: the provider may have forgotten the key before it arrives. */
 static bool window_closing(const struct move *move, usec_t at)
 {
 	const usec_t until = move->life->window_until;
 	return until != USEC_NEVER && at > until - move->policy->margin;
 }
 
+/* With every send accounted for there is nothing that could happen twice. */
+static bool could_repeat(const struct move *move, usec_t at)
+{
+	const struct life *life = move->life;
+	const bool once = life->mode == EFFECT_AT_MOST_ONCE && !life->resend;
+	return unknown_after(move) > 0 && (once || window_closing(move, at));
+}
+
 static void wait_until(struct move *move, enum effect_state state, usec_t at)
 {
-	if (at >= move->life->not_after || (unknown_after(move) > 0 && window_closing(move, at)))
+	if (at >= move->life->not_after || could_repeat(move, at))
 		return finish(move);
 	move->step.state = state;
 	move->step.due_at = at;
 }
 
-/* at_most_once never goes out again while a send is unaccounted for. */
-static bool may_resend(const struct move *move)
+static bool retries(const struct move *move)
 {
-	return move->policy->retry.strategy != CONF_RETRY_NONE &&
-	       (move->life->mode != EFFECT_AT_MOST_ONCE || unknown_after(move) == 0);
+	return move->policy->retry.strategy != CONF_RETRY_NONE;
 }
 
 static void wait_delay(struct move *move, usec_t backoff, const struct verdict *verdict)
 {
-	if (!may_resend(move))
+	if (!retries(move))
 		return finish(move);
 	wait_until(move, EFFECT_RETRY_WAIT,
 		   add(move->now, max_usec(backoff, verdict->retry_after)));
@@ -115,11 +120,12 @@ static void on_not_sent(struct move *move, const struct verdict *verdict, uint64
 	wait_delay(move, retry_delay(&move->policy->retry, count, random), verdict);
 }
 
-/* It is not the key's matter: at once, as soon as we or the target are able again. */
-static void on_postponed(struct move *move, const struct verdict *verdict, enum effect_state state)
+/* It is not the key's matter: as soon as we or the target are able again. */
+static void on_postponed(struct move *move, const struct verdict *verdict, enum effect_state state,
+			 usec_t at)
 {
 	account(move, verdict);
-	wait_until(move, state, move->now);
+	wait_until(move, state, at);
 }
 
 static void on_throttled(struct move *move, const struct verdict *verdict, uint64_t random)
@@ -176,7 +182,7 @@ static void on_lost(struct move *move)
 	if (!move->life->sent)
 		return wait_until(move, EFFECT_RETRY_WAIT, move->now);
 	move->step.attempts_delta = 1;
-	if (!may_resend(move) || move->life->attempts + 1 >= move->policy->retry.attempts)
+	if (!retries(move) || move->life->attempts + 1 >= move->policy->retry.attempts)
 		return finish(move);
 	wait_until(move, EFFECT_RETRY_WAIT, move->now);
 }
@@ -196,10 +202,10 @@ void life_result(const struct life *life, const struct life_policy *policy,
 		on_not_sent(&move, verdict, random);
 		break;
 	case OUTCOME_ABORTED:
-		on_postponed(&move, verdict, EFFECT_PENDING);
+		on_postponed(&move, verdict, EFFECT_PENDING, add(now, verdict->retry_after));
 		break;
 	case OUTCOME_CREDENTIALS:
-		on_postponed(&move, verdict, EFFECT_RETRY_WAIT);
+		on_postponed(&move, verdict, EFFECT_RETRY_WAIT, now);
 		break;
 	case OUTCOME_NO_ANSWER:
 		on_retry(&move, verdict, random);

@@ -19,10 +19,11 @@
 #include "outcome.h"
 #include "retry.h"
 
-/* A key as its claim (marker included) or the sweeper read it. Times are wall clock of the
+/* A key as its claim (and its marker) or the sweeper read it. Times are wall clock of the
  * database. */
 struct life {
 	enum effect_mode mode;
+	bool resend;      /* at_most_once: a second time is fine, so it is sent again like others */
 	bool sent;        /* sent_at is set: this claim's bytes may have left */
 	int32_t tries;    /* claims so far, this one included */
 	int32_t attempts; /* budget used before this attempt */

@@ -49,9 +49,9 @@ static const char SQL_INSTANCE_FORGET[] =
 
 /* A key as decisions see it, of effect_state s and effect e; key.c reads them in this order. */
 #define KEY_COLUMNS                                                                                \
-	"s.id, s.epoch, s.owner, s.replays, s.sent_at, e.effect, e.topic, e.mode, s.tries,"        \
-	" s.attempts, s.throttled, s.stalled, s.unknown_sends, s.unknown_before, s.window_until,"  \
-	" e.not_after, s.first_sent_at"
+	"s.id, s.epoch, s.owner, s.replays, s.sent_at IS NOT NULL, s.state_since, e.effect,"       \
+	" e.topic, e.mode, e.resend, s.tries, s.attempts, s.throttled, s.stalled,"                 \
+	" s.unknown_sends, s.unknown_before, s.window_until, e.not_after, s.first_sent_at"
 
 /* The request of a claimed key, of effect_request r as well. */
 #define CLAIM_COLUMNS                                                                              \
@@ -62,6 +62,9 @@ static const char SQL_INSTANCE_FORGET[] =
 
 /* $1 target, $2 owner, $3 rows a tenant, $4 rows, $5 length of the deadline, $6 floor of due_at,
  * $7 window (NULL: none, or endless), $8 margin.
+ *
+ * The claim is the send marker as well, but of a key of at_most_once, which has one of its own
+ * (SQL_MARK): what was claimed and not sent is then known to be so.
  *
  * Tenants by skip scan. A row with a send unaccounted for is claimed well inside its provider's
  * window only; any other at any time, but it keeps the window that it has until a whole one and the
@@ -108,16 +111,33 @@ static const char SQL_CLAIM[] =
 	" UPDATE counterfoil.effect_state s SET state = 'in_flight', epoch = s.epoch + 1, owner = "
 	"$2,"
 	"   deadline = clock_timestamp() + $5, tries = s.tries + 1, state_since = now(),"
-	"   sent_at = now(), unknown_sends = s.unknown_sends + 1,"
-	"   first_sent_at = CASE WHEN pick.anew THEN now() ELSE s.first_sent_at END,"
+	"   sent_at = CASE WHEN e.marks THEN now() END,"
+	"   unknown_sends = s.unknown_sends + e.marks::int,"
+	"   first_sent_at = CASE WHEN pick.anew AND e.marks THEN now() ELSE s.first_sent_at END,"
 	"   window_until = CASE WHEN pick.anew"
 	"     THEN CASE e.mode WHEN 'idempotent' THEN now() + $7 END ELSE s.window_until END"
 	" FROM pick,"
-	"   LATERAL (SELECT effect, topic, mode, provider_key, not_after FROM counterfoil.effect"
-	"     WHERE id = pick.id OFFSET 0) e,"
+	"   LATERAL (SELECT effect, topic, mode, resend, provider_key, not_after,"
+	"       mode <> 'at_most_once' AS marks"
+	"     FROM counterfoil.effect WHERE id = pick.id OFFSET 0) e,"
 	"   LATERAL (SELECT method, url, headers, body, event_value, value_is_body"
 	"     FROM counterfoil.effect_request WHERE id = pick.id OFFSET 0) r"
 	" WHERE s.id = pick.id AND " SYNC_COMMIT " RETURNING " CLAIM_COLUMNS ", pick.was";
+
+/* $1 id, $2 epoch, $3 owner: the send markers of at_most_once, durable before a byte leaves. Only a
+ * key that is returned may be sent. What is locked is not waited for: somebody acts on it. Rows are
+ * looked up by their id: the planner would look for each among all that their owner ever claimed.
+ * In the order of ids, as they are given. */
+static const char SQL_MARK[] =
+	"WITH mine AS MATERIALIZED (SELECT l.id"
+	"   FROM unnest($1::bigint[], $2::int[], $3::bigint[]) r(id, epoch, owner),"
+	"     LATERAL (SELECT id, state, epoch, owner, sent_at FROM counterfoil.effect_state"
+	"       WHERE id = r.id AND " SYNC_COMMIT " FOR UPDATE SKIP LOCKED) l"
+	"   WHERE l.state = 'in_flight' AND l.epoch = r.epoch AND l.owner = r.owner"
+	"     AND l.sent_at IS NULL)"
+	" UPDATE counterfoil.effect_state s SET sent_at = now(),"
+	"   first_sent_at = coalesce(s.first_sent_at, now()), unknown_sends = s.unknown_sends + 1"
+	" FROM mine WHERE s.id = mine.id RETURNING s.id";
 
 /* $1 owner, $2 the ids that are known here. What a claim took whose answer never came: nothing of
  * these was sent. */
@@ -128,8 +148,11 @@ static const char SQL_CLAIM_LOST[] =
 	" WHERE s.state = 'in_flight' AND s.owner = $1 AND s.id <> ALL ($2)"
 	" ORDER BY s.id";
 
-/* What a claim marked and nothing left of: the window did not begin with it. */
+/* Of an attempt that left nothing: whether its marker was set is known here only, since the answer
+ * to it may have been lost. A window did not begin with it. */
 #define UNSENT_SET                                                                                 \
+	"   unknown_sends = s.unknown_sends"                                                       \
+	"     + CASE WHEN r.unsent AND s.sent_at IS NULL THEN 0 ELSE r.unknown END,"               \
 	"   first_sent_at = CASE WHEN r.unsent AND s.first_sent_at = s.sent_at THEN NULL"          \
 	"     ELSE s.first_sent_at END,"                                                           \
 	"   window_until = CASE WHEN r.unsent AND s.first_sent_at = s.sent_at THEN NULL"           \
@@ -215,7 +238,7 @@ static const char SQL_RESULT[] =
 	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"
 	"   owner = NULL, deadline = NULL, outcome = r.outcome, http_status = r.http,"
 	"   curl_code = r.curl, error_class = r.error_class,"
-	"   due_at = coalesce(r.due_at, s.due_at), unknown_sends = s.unknown_sends + r.unknown,"
+	"   due_at = coalesce(r.due_at, s.due_at),"
 	"   attempts = s.attempts + CASE WHEN m.late THEN 0 ELSE r.attempts END,"
 	"   throttled = s.throttled + r.throttled,"
 	"   stalled = s.stalled + r.stalled," UNSENT_SET
@@ -249,18 +272,18 @@ static const char SQL_STALE[] =
 
 /* What the two statements of the sweep share: $1 id, $2 epoch, $3 state, $4 due_at, $5 and $6
  * unknown_sends and attempts to add, $7 unsent, $8 error_class, $9 emit_failed, $10 dl_id,
- * $11 dl_topic, $12 dl_reason. The numbers that were decided on stand as long as the epoch and the
- * state do, so the rows need not be locked while they are decided on. */
+ * $11 dl_topic, $12 dl_reason, $13 whether the marker was set. The numbers that were decided on
+ * stand as long as the epoch, the state and, of what is in flight, the marker do, so the rows need
+ * not be locked while they are decided on. */
 #define SWEPT                                                                                      \
 	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[],"        \
 	"   $4::timestamptz[], $5::int[], $6::int[], $7::bool[], $8::text[], $9::bool[],"          \
-	"   $10::uuid[], $11::text[], $12::text[])"                                                \
+	"   $10::uuid[], $11::text[], $12::text[], $13::bool[])"                                   \
 	"   WITH ORDINALITY r(id, epoch, state, due_at, unknown, attempts, unsent, error_class,"   \
-	"     emit_failed, dl_id, dl_topic, dl_reason, ord)),"
+	"     emit_failed, dl_id, dl_topic, dl_reason, sent, ord)),"
 
 #define SWEPT_SET                                                                                  \
-	"   due_at = coalesce(r.due_at, s.due_at), unknown_sends = s.unknown_sends + r.unknown,"   \
-	"   attempts = s.attempts + r.attempts," UNSENT_SET                                        \
+	"   due_at = coalesce(r.due_at, s.due_at), attempts = s.attempts + r.attempts," UNSENT_SET \
 	"   error_class = r.error_class, emit_failed = s.emit_failed OR r.emit_failed,"            \
 	"   state_since = now()"
 
@@ -268,7 +291,8 @@ static const char SQL_TAKE_OVER[] = SWEPT
 	" mine AS MATERIALIZED (SELECT s.id, s.epoch, s.owner, s.tries, r.ord,"
 	"     coalesce(s.sent_at, s.state_since) AS started"
 	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
-	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND " STALE " AND " SYNC_COMMIT
+	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND " STALE
+	"     AND (s.sent_at IS NOT NULL) = r.sent AND " SYNC_COMMIT
 	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
 	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"
 	"   epoch = s.epoch + 1, owner = NULL, deadline = NULL, takeovers = s.takeovers + 1,"

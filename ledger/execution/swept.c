@@ -23,7 +23,8 @@ _Static_assert(SWEPT_COUNT == SWEPT_COLUMN_COUNT, "swept.h counts the columns of
 	X(EMIT_FAILED, PG_BOOL)                                                                    \
 	X(LETTER_ID, PG_UUID)                                                                      \
 	X(LETTER_TOPIC, PG_TEXT)                                                                   \
-	X(LETTER_REASON, PG_TEXT)
+	X(LETTER_REASON, PG_TEXT)                                                                  \
+	X(SENT, PG_BOOL)
 
 enum {
 #define X(name, type) COLUMN_##name,
@@ -130,6 +131,7 @@ static void add_swept(struct pg_array *columns, const struct swept *swept, bool 
 		       sizeof(swept->letter.id));
 	pg_array_text(&columns[COLUMN_LETTER_TOPIC], letter ? swept->letter.topic.data : NULL);
 	pg_array_text(&columns[COLUMN_LETTER_REASON], swept->why);
+	pg_array_bool(&columns[COLUMN_SENT], swept->key.life.sent);
 }
 
 void swept_params(const struct swept_page *page, bool with_letters, struct pg_params *params)

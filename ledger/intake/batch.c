@@ -144,6 +144,7 @@ void batch_add_draft(struct batch *batch, const struct draft *draft)
 		.key = keep_buf(batch, &draft->key),
 		.tenant = keep_buf(batch, &draft->tenant),
 		.provider_key = keep_buf(batch, &draft->provider_key),
+		.serial_key = keep_buf(batch, &draft->serial_key),
 		.url = keep_buf(batch, &draft->url),
 		.headers = keep_buf(batch, &draft->headers),
 		.body = keep_buf(batch, &draft->body),

@@ -46,7 +46,7 @@ struct batch_message {
 struct batch_row {
 	size_t message;
 	const struct rule *rule;
-	struct slice key, tenant, provider_key, url, headers, body, why;
+	struct slice key, tenant, provider_key, serial_key, url, headers, body, why;
 	bool body_is_value;
 	bool dead;
 	bool folded; /* an earlier row of the slice has the same key */

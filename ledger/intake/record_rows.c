@@ -85,6 +85,7 @@ static const enum pg_type effect_types[] = {
 	PG_TIME,  PG_INTERVAL,                                       /* not_after, delay */
 	PG_TEXT,  PG_TEXT,     PG_TEXT, PG_BYTEA, PG_BYTEA,          /* why .. body */
 	PG_BYTEA, PG_BYTEA,    PG_BOOL, PG_BYTEA, /* event key .. event headers */
+	PG_TEXT,  PG_BOOL,                        /* serial key, resend */
 };
 
 static struct pg_array *add_identity(struct pg_array *column, const struct batch *batch,
@@ -140,8 +141,8 @@ static struct pg_array *add_request(struct pg_array *column, const struct batch 
 	return column;
 }
 
-static void add_event(struct pg_array *column, const struct batch *batch,
-		      const struct batch_row *row)
+static struct pg_array *add_event(struct pg_array *column, const struct batch *batch,
+				  const struct batch_row *row)
 {
 	const struct event_source *source = &message_of(batch, row)->event.source;
 	bool same = batch_row_body_is_value(batch, row);
@@ -152,6 +153,18 @@ static void add_event(struct pg_array *column, const struct batch *batch,
 	pg_array_bool(column++, same);
 	headers_keep(source, &headers);
 	pg_array_bytes(column++, headers.data, headers.length);
+	return column;
+}
+
+/* What execution must know of the effect, beside its mode. */
+static void add_manner(struct pg_array *column, const struct batch *batch,
+		       const struct batch_row *row)
+{
+	if (row->serial_key.length > 0)
+		add_slice(column++, batch, row->serial_key);
+	else
+		pg_array_null(column++);
+	pg_array_bool(column++, row->rule->conf->on_uncertain == CONF_UNCERTAIN_RESEND);
 }
 
 void rows_effects(const struct batch *batch, const size_t *rows, size_t count,
@@ -165,7 +178,8 @@ void rows_effects(const struct batch *batch, const size_t *rows, size_t count,
 		struct pg_array *column = add_identity(columns.items, batch, row);
 
 		column = add_request(column, batch, row);
-		add_event(column, batch, row);
+		column = add_event(column, batch, row);
+		add_manner(column, batch, row);
 	}
 	columns_add(&columns, params);
 }

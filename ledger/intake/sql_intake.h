@@ -44,11 +44,13 @@ static const char SQL_POSITIONS_BEGIN[] =
  * key, $11 fingerprint, $12 hash of the event, $13 topic, $14 partition, $15 offset, $16 event id,
  * $17 event type, $18 subject, $19 not_after, $20 delay, $21 why it is dead (NULL: it is not),
  * $22 method, $23 url, $24 headers, $25 body, $26 event key, $27 event value, $28 value is body,
- * $29 event headers.
+ * $29 event headers, $30 serial key (NULL: none), $31 resend.
  *
  * Ids are drawn in the order of the rows, which is the order of execution; rows are inserted in the
- * order of their keys, which is the order of locks. moved = false: a position was not where we left
- * it, and nothing was written. */
+ * order of their keys, which is the order of locks. A row waits while one of its serial key is
+ * there that is not finished; what a head that finishes meanwhile leaves waiting is freed by the
+ * sweep (SQL_RELEASE). moved = false: a position was not where we left it, and nothing was written.
+ */
 static const char SQL_RECORD[] =
 	"WITH p AS (SELECT * FROM unnest($1, $2, $3, $4) p(topic, partition, expected, next)),"
 	" held AS MATERIALIZED ("
@@ -64,27 +66,37 @@ static const char SQL_RECORD[] =
 	" src AS MATERIALIZED ("
 	"   SELECT nextval('counterfoil.effect_id_seq') AS id, s.* FROM unnest($5, $6, $7, $8, $9,"
 	"     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,"
-	"     $27, $28, $29) WITH ORDINALITY s(key, target, tenant, effect, mode, provider_key,"
+	"     $27, $28, $29, $30, $31) WITH ORDINALITY s(key, target, tenant, effect, mode, "
+	"provider_key,"
 	"     fingerprint, event_hash, topic, partition, \"offset\", event_id, event_type, subject,"
 	"     not_after, delay, why, method, url, headers, body, event_key, event_value,"
-	"     value_is_body, event_headers, ord)"
+	"     value_is_body, event_headers, serial_key, resend, ord)"
 	"   WHERE (SELECT ok FROM ok)),"
 	" ins AS ("
 	"   INSERT INTO counterfoil.effect (id, idempotency_key, target, tenant, effect, mode,"
 	"     provider_key, fingerprint, event_hash, topic, partition, \"offset\", event_id,"
-	"     event_type, subject, not_after) OVERRIDING SYSTEM VALUE"
+	"     event_type, subject, not_after, serial_key, resend) OVERRIDING SYSTEM VALUE"
 	"   SELECT id, key, target, tenant, effect, mode, provider_key, fingerprint, event_hash,"
-	"     topic, partition, \"offset\", event_id, event_type, subject, not_after FROM src"
+	"     topic, partition, \"offset\", event_id, event_type, subject, not_after,"
+	"     serial_key, resend FROM src"
 	"   ORDER BY key COLLATE \"C\", target COLLATE \"C\", tenant COLLATE \"C\""
 	"   ON CONFLICT (idempotency_key, target, tenant) DO NOTHING RETURNING id),"
 	" made AS MATERIALIZED (SELECT s.* FROM ins JOIN src s USING (id)),"
 	" state AS ("
 	"   INSERT INTO counterfoil.effect_state (id, target, tenant, state, due_at, outcome,"
-	"     error_class)"
+	"     error_class, serial_key, waiting)"
 	"   SELECT id, target, tenant,"
 	"     CASE WHEN why IS NULL THEN 'pending' ELSE 'dead' END::counterfoil.state,"
 	"     now() + delay, CASE WHEN why IS NULL THEN NULL ELSE 'unrendered' END,"
-	"     CASE WHEN why IS NULL THEN '' ELSE 'unrendered' END FROM made),"
+	"     CASE WHEN why IS NULL THEN '' ELSE 'unrendered' END, serial_key,"
+	"     CASE WHEN serial_key IS NULL THEN false"
+	"       WHEN row_number() OVER (PARTITION BY target, tenant, serial_key ORDER BY id) > 1"
+	"         THEN true"
+	"       ELSE EXISTS (SELECT FROM counterfoil.effect_state o WHERE o.target = made.target"
+	"         AND o.tenant = made.tenant AND o.serial_key = made.serial_key"
+	"         AND o.serial_key IS NOT NULL"
+	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')) END"
+	"   FROM made),"
 	" request AS ("
 	"   INSERT INTO counterfoil.effect_request (id, method, url, headers, body, event_key,"
 	"     event_value, value_is_body, event_headers)"

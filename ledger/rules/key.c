@@ -15,10 +15,12 @@ enum {
 	COLUMN_EPOCH,
 	COLUMN_OWNER,
 	COLUMN_REPLAYS,
-	COLUMN_SENT_AT,
+	COLUMN_SENT,
+	COLUMN_SINCE,
 	COLUMN_EFFECT,
 	COLUMN_TOPIC,
 	COLUMN_MODE,
+	COLUMN_RESEND,
 	COLUMN_TRIES,
 	COLUMN_ATTEMPTS,
 	COLUMN_THROTTLED,
@@ -52,7 +54,8 @@ static void read_life(const PGresult *result, int row, struct life *life_r)
 {
 	*life_r = (struct life){
 		.mode = read_mode(result, row),
-		.sent = !pg_null(result, row, COLUMN_SENT_AT),
+		.resend = pg_get_bool(result, row, COLUMN_RESEND),
+		.sent = pg_get_bool(result, row, COLUMN_SENT),
 		.tries = pg_get_int4(result, row, COLUMN_TRIES),
 		.attempts = pg_get_int4(result, row, COLUMN_ATTEMPTS),
 		.throttled = pg_get_int4(result, row, COLUMN_THROTTLED),
@@ -74,7 +77,7 @@ void key_read(const PGresult *result, int row, struct key *key_r)
 				 ? 0
 				 : pg_get_int8(result, row, COLUMN_OWNER),
 		.replays = pg_get_int4(result, row, COLUMN_REPLAYS),
-		.sent_at = pg_get_time(result, row, COLUMN_SENT_AT),
+		.since = pg_get_time(result, row, COLUMN_SINCE),
 		.effect = mem_text(pg_get_text(result, row, COLUMN_EFFECT)),
 		.topic = mem_text(pg_get_text(result, row, COLUMN_TOPIC)),
 	};

@@ -12,13 +12,13 @@ struct key {
 	int32_t epoch;
 	int64_t owner; /* instance that has claimed it; 0: none */
 	int32_t replays;
-	usec_t sent_at; /* of the claim; USEC_NEVER: none */
+	usec_t since; /* in its state: of a claimed key, the time of the claim */
 	char *effect;
 	char *topic; /* of its event */
 	struct life life;
 };
 
-#define KEY_COLUMN_COUNT 17 /* of KEY_COLUMNS in sql_execution.h */
+#define KEY_COLUMN_COUNT 19 /* of KEY_COLUMNS in sql_execution.h */
 
 void key_read(const PGresult *result, int row, struct key *key_r);
 void key_done(struct key *key);

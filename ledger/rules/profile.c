@@ -43,22 +43,26 @@ static bool looks_hashed(const char *key, size_t length)
 	       !strncmp(key, HASHED_PREFIX, strlen(HASHED_PREFIX));
 }
 
-void provider_key(const struct conf_profile *profile, const struct buf *tenant,
-		  const struct buf *key, struct buf *out)
+void hashed_key(struct buf *key)
 {
 	char hex[SHA256_HEX_SIZE];
 
+	sha256_hex(key->data, key->length, hex);
+	buf_clear(key);
+	buf_addf(key, HASHED_PREFIX "%.*s", HASHED_DIGITS, hex);
+}
+
+void provider_key(const struct conf_profile *profile, const struct buf *tenant,
+		  const struct buf *key, struct buf *out)
+{
 	buf_clear(out);
 	if (tenant->length) {
 		buf_add(out, tenant->data, tenant->length);
 		buf_add_text(out, "~:"); /* no key holds a '~': none without a tenant looks so */
 	}
 	buf_add(out, buf_text(key), key->length);
-	if (takes(profile, out->data, out->length) && !looks_hashed(out->data, out->length))
-		return;
-	sha256_hex(out->data, out->length, hex);
-	buf_clear(out);
-	buf_addf(out, HASHED_PREFIX "%.*s", HASHED_DIGITS, hex);
+	if (!takes(profile, out->data, out->length) || looks_hashed(out->data, out->length))
+		hashed_key(out);
 }
 
 bool profile_header(const struct target *target, const char *key, struct buf *line)

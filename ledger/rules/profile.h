@@ -13,6 +13,9 @@
 void provider_key(const struct conf_profile *profile, const struct buf *tenant,
 		  const struct buf *key, struct buf *out);
 
+/* What stands for a key that is too long, in its place. */
+void hashed_key(struct buf *key);
+
 /* Appends "Idempotency-Key: ..." as the profile wants it (no line end). False: the profile sends no
  * key. */
 bool profile_header(const struct target *target, const char *key, struct buf *line);

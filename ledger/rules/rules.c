@@ -121,6 +121,7 @@ static void code_done(struct rule_code *code)
 {
 	template_free(code->key);
 	template_free(code->tenant);
+	template_free(code->serial);
 	template_free(code->path);
 	template_free(code->body);
 	pairs_done(&code->query);

@@ -58,6 +58,7 @@ struct draft {
 	struct buf tenant;       /* "" : none */
 	struct buf provider_key; /* as it goes on the wire, before quoting */
 	struct buf url;
+	struct buf serial_key; /* "": sent in no order */
 	/* Content-Type, the target's headers and the effect's, rendered: "Name: value\n" each. An
 	 * empty one is left out. The key and the secret are not here: the sender adds them. */
 	struct buf headers;

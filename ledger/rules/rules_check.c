@@ -13,6 +13,7 @@
 #include "webhook.h"
 
 #define DEFAULT_CONTENT_TYPE "application/json"
+#define FIXED_TEMPLATES      5 /* of an effect, beside those of query and headers */
 
 struct checker {
 	struct rules *rules;
@@ -182,17 +183,14 @@ static void lint_key(const struct checker *checker, const struct template_code *
 		     "only the first of them is performed");
 }
 
-static void check_mode(const struct checker *checker, const struct rule *rule)
+static void check_window(const struct checker *checker, const struct rule *rule)
 {
 	const struct conf_profile *profile = rule->target->profile;
 	const struct conf_target *target = rule->target->conf;
 	char window[32], margin[32];
 
-	if (rule->conf->mode != EFFECT_IDEMPOTENT) {
-		FAULT(checker, "mode", "\"%s\" is not served by this version; \"idempotent\" is",
-		      effect_mode_name(rule->conf->mode));
+	if (rule->conf->mode != EFFECT_IDEMPOTENT)
 		return;
-	}
 	usec_t least = life_margin(&rule->conf->retry, target->connect_timeout, target->timeout,
 				   profile->window) +
 		       checker->rules->conf->ledger.lease;
@@ -303,12 +301,14 @@ static void compile_effect(const struct checker *checker, struct rule *rule, str
 {
 	const struct conf_effect *effect = rule->conf;
 
-	check_mode(checker, rule);
+	check_window(checker, rule);
 	code->key = compile(checker, "key", effect->key, TEMPLATE_KEY);
 	if (code->key)
 		lint_key(checker, code->key);
 	if (*effect->tenant)
 		code->tenant = compile(checker, "tenant", effect->tenant, TEMPLATE_TENANT);
+	if (*effect->serialize_by)
+		code->serial = compile(checker, "serialize_by", effect->serialize_by, TEMPLATE_KEY);
 	compile_path(checker, code, effect->path);
 	compile_pairs(checker, "request.query", &effect->query, TEMPLATE_QUERY, &code->query);
 	compile_pairs(checker, "request.headers", &effect->headers, TEMPLATE_HEADER,
@@ -325,16 +325,18 @@ static void compile_effect(const struct checker *checker, struct rule *rule, str
 
 size_t rule_template_count(const struct rule_code *code)
 {
-	return 4 + code->query.count + code->headers.count;
+	return FIXED_TEMPLATES + code->query.count + code->headers.count;
 }
 
 const struct template_code *rule_template(const struct rule_code *code, size_t at)
 {
-	const struct template_code *first[] = { code->key, code->tenant, code->path, code->body };
+	const struct template_code *first[FIXED_TEMPLATES] = { code->key, code->tenant,
+							       code->serial, code->path,
+							       code->body };
 
-	if (at < 4)
+	if (at < FIXED_TEMPLATES)
 		return first[at];
-	at -= 4;
+	at -= FIXED_TEMPLATES;
 	return at < code->query.count ? code->query.items[at].value
 				      : code->headers.items[at - code->query.count].value;
 }

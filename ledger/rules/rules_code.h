@@ -18,6 +18,7 @@ struct rule_pairs {
 struct rule_code {
 	struct template_code *key;
 	struct template_code *tenant; /* NULL: none */
+	struct template_code *serial; /* NULL: none */
 	struct template_code *path;
 	struct template_code
 		*body; /* NULL: the event's value is sent; an empty one sends nothing */

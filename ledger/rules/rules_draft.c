@@ -77,6 +77,24 @@ static bool make_url(const struct drafting *drafting, struct err *err)
 	return true;
 }
 
+/* What is sent one at a time: by the configured words, and in mode natural all that goes to one
+ * URL, for a late older PUT would undo a newer one. What is too long to be kept is told by its
+ * hash. */
+static bool make_serial_key(const struct drafting *drafting, struct err *err)
+{
+	const struct draft *draft = drafting->draft;
+	struct buf *serial = &drafting->draft->serial_key;
+
+	if (draft->rule->conf->mode == EFFECT_NATURAL)
+		buf_add(serial, draft->url.data, draft->url.length);
+	else if (drafting->code->serial &&
+		 !template_render(drafting->code->serial, drafting->input, err, serial))
+		return err_prefix(err, "serialize_by");
+	if (serial->length > EFFECT_SERIAL_MAX)
+		hashed_key(serial);
+	return true;
+}
+
 /* The configured type, else the event's, else JSON; none where there is no body. */
 static bool make_content_type(const struct drafting *drafting, struct err *err)
 {
@@ -174,6 +192,7 @@ static void die(const struct drafting *drafting, const char *why)
 	draft->dead = true;
 	draft->body_is_value = false;
 	buf_clear(&draft->url);
+	buf_clear(&draft->serial_key);
 	buf_clear(&draft->headers);
 	buf_clear(&draft->body);
 	(void)snprintf(draft->why, sizeof(draft->why), "%.*s", (int)sizeof(draft->why) - 1, why);
@@ -193,6 +212,7 @@ static void draft_reset(struct draft *draft, const struct rule *rule)
 	buf_clear(&draft->tenant);
 	buf_clear(&draft->provider_key);
 	buf_clear(&draft->url);
+	buf_clear(&draft->serial_key);
 	buf_clear(&draft->headers);
 	buf_clear(&draft->body);
 	draft->rule = rule;
@@ -207,6 +227,7 @@ void draft_done(struct draft *draft)
 	buf_done(&draft->tenant);
 	buf_done(&draft->provider_key);
 	buf_done(&draft->url);
+	buf_done(&draft->serial_key);
 	buf_done(&draft->headers);
 	buf_done(&draft->body);
 }
@@ -225,7 +246,8 @@ bool draft_make(struct draft *draft, const struct rule *rule, const struct templ
 	draft->delay = rule->conf->delay;
 	draft->not_after = later(time == USEC_NEVER ? now : time, rule->conf->not_after);
 	if (check_line_breaks(&drafting, &why) && make_url(&drafting, &why) &&
-	    make_headers(&drafting, &why) && make_body(&drafting, &why))
+	    make_serial_key(&drafting, &why) && make_headers(&drafting, &why) &&
+	    make_body(&drafting, &why))
 		request_fingerprint(&drafting);
 	else
 		die(&drafting, why.text);

@@ -186,6 +186,17 @@ static void put_death(const struct showing *showing, const struct draft *draft)
 
 /* --- the event --- */
 
+static void put_mode(struct buf *out, const struct draft *draft)
+{
+	const struct conf_effect *conf = draft->rule->conf;
+	const bool resend = conf->on_uncertain == CONF_UNCERTAIN_RESEND;
+
+	buf_addf(out, INDENT "%-14s%s%s\n", "mode", effect_mode_name(conf->mode),
+		 resend ? ", on_uncertain resend" : "");
+	if (draft->serial_key.length)
+		put_buf(out, "serialize_by", &draft->serial_key);
+}
+
 static void show_draft(void *arg, const struct draft *draft)
 {
 	struct showing *showing = arg;
@@ -198,6 +209,7 @@ static void show_draft(void *arg, const struct draft *draft)
 	if (draft->tenant.length)
 		put_buf(out, "tenant", &draft->tenant);
 	put_buf(out, "provider key", &draft->provider_key);
+	put_mode(out, draft);
 	put_hex(out, "fingerprint", draft->fingerprint, sizeof(draft->fingerprint));
 	if (draft->dead) {
 		showing->good = false;

@@ -9,8 +9,22 @@
 
 #include "execution/life.h"
 
+enum model_kind {
+	MODEL_IDEMPOTENT,
+	MODEL_ONCE,
+	MODEL_RESENT, /* at_most_once, but a second time is fine */
+	MODEL_NATURAL,
+	MODEL_KIND_COUNT
+};
+
+static const char *const model_kinds[] = { "idempotent", "at most once", "resent", "natural" };
+
 struct model_totals {
-	long completed, dead, uncertain, sends;
+	struct model_ends {
+		long completed, dead, uncertain, twice;
+	} ends[MODEL_KIND_COUNT];
+	long sends;
+	long unmarked;  /* lost between the claim and the marker */
 	long windows;   /* begun anew */
 	long forgotten; /* records of the provider's */
 	long settled;   /* dead, though earlier sends had no answer */
@@ -20,6 +34,8 @@ struct model_totals {
 
 struct model {
 	uint64_t seed;
+	enum model_kind kind;
+	const char *method;
 	struct life life;
 	struct life_policy policy;
 	struct conf_profile profile;
@@ -110,13 +126,20 @@ static int provider_execute(struct model *model, usec_t at)
 	return status == 503 && !model->profile.safe_503 ? 429 : status;
 }
 
+/* A provider that knows no keys: what is asked for again is done again, or is there already. */
+static int provider_receive_keyless(struct model *model, usec_t at)
+{
+	model->stored = 0;
+	if (model->kind == MODEL_NATURAL && model->applied && model_chance(model, 50))
+		return !strcmp(model->method, "DELETE") ? 404 : 304;
+	return provider_execute(model, at);
+}
+
 static int provider_receive(struct model *model, usec_t at, bool *replayed_r)
 {
 	*replayed_r = false;
-	if (model->life.mode != EFFECT_IDEMPOTENT) {
-		model->stored = 0;
-		return provider_execute(model, at);
-	}
+	if (model->kind != MODEL_IDEMPOTENT)
+		return provider_receive_keyless(model, at);
 	if (model->known && at >= model->seen_at + model->window) {
 		model->known = false;
 		model->totals->forgotten++;
@@ -165,7 +188,7 @@ static struct verdict model_answer(const struct model *model, int status, bool r
 				       .status = status,
 				       .replayed = replayed };
 	struct verdict verdict;
-	outcome_of(&answer, &model->profile, "POST", model->life.mode, "", 0, &verdict);
+	outcome_of(&answer, &model->profile, model->method, model->life.mode, "", 0, &verdict);
 	return verdict;
 }
 
@@ -173,7 +196,8 @@ static struct verdict model_silence(const struct model *model, enum transfer_end
 {
 	const struct answer answer = { .end = end };
 	struct verdict verdict;
-	outcome_of(&answer, &model->profile, "POST", model->life.mode, "timeout", 0, &verdict);
+	outcome_of(&answer, &model->profile, model->method, model->life.mode, "timeout", 0,
+		   &verdict);
 	return verdict;
 }
 
@@ -182,10 +206,12 @@ static struct verdict model_silence(const struct model *model, enum transfer_end
 static struct verdict model_gateway(struct model *model, usec_t at)
 {
 	static const int vague[] = { 502, 504, 500, 408, 520, 303 };
+	/* the first is believed of what was to be deleted, so nobody else may say it then */
 	static const int clear[] = { 404, 403, 401, 413, 429, 405, 301, 421 };
+	const int first = !strcmp(model->method, "DELETE") ? 1 : 0;
 	bool replayed;
 	if (model_chance(model, 50))
-		return model_answer(model, clear[model_below(model, 8)], false);
+		return model_answer(model, clear[first + model_below(model, 8 - first)], false);
 	if (model_chance(model, 50))
 		provider_receive(model, at + model_time(model, model->timeout), &replayed);
 	return model_answer(model, vague[model_below(model, 6)], false);
@@ -256,10 +282,35 @@ static void model_claim(struct model *model, usec_t now)
 		life->window_until =
 			life->mode == EFFECT_IDEMPOTENT ? now + model->window : USEC_NEVER;
 	}
-	life->sent = true;
+	life->sent = model->kind == MODEL_IDEMPOTENT || model->kind == MODEL_NATURAL;
 	life->tries++;
-	life->unknown_sends++;
+	life->unknown_sends += life->sent ? 1 : 0;
 	model->state_since = now;
+}
+
+/* The marker of at_most_once, a step of its own: the process may die before it and after it, or may
+ * not send in time. True: that is how it ended. */
+static bool model_stumble(struct model *model, usec_t now, struct life_step *step)
+{
+	struct life *life = &model->life;
+	const int die = life->sent ? 99 : model_below(model, 100);
+	if (die < 5) {
+		model->totals->unmarked++;
+		life_takeover(life, &model->policy, now, step);
+		return true;
+	}
+	life->unknown_sends += life->sent ? 0 : 1;
+	life->sent = true;
+	if (die < 8) {
+		life_takeover(life, &model->policy, now, step);
+		return true;
+	}
+	if (die < 12) {
+		const struct verdict verdict = model_silence(model, TRANSFER_ABORTED);
+		life_result(life, &model->policy, &verdict, now, 0, step);
+		return true;
+	}
+	return false;
 }
 
 static const char *model_take(struct model *model, const struct life_step *step, usec_t claimed,
@@ -308,6 +359,8 @@ static const char *model_turn(struct model *model)
 	if (model_sweep(model, claimed))
 		return NULL;
 	model_claim(model, claimed);
+	if (model_stumble(model, claimed + 3 * model->timeout, &step))
+		return model_take(model, &step, claimed, claimed + 3 * model->timeout);
 	if (model_attempt(model, claimed + model_time(model, USEC_SEC), &now, &verdict)) {
 		life_result(&model->life, &model->policy, &verdict, now, model_random(model),
 			    &step);
@@ -321,12 +374,15 @@ static const char *model_turn(struct model *model)
 static void model_begin(struct model *model)
 {
 	static const usec_t windows[] = { 10 * USEC_MIN, USEC_HOUR, USEC_DAY };
-	static const enum effect_mode modes[] = { EFFECT_IDEMPOTENT, EFFECT_IDEMPOTENT,
-						  EFFECT_IDEMPOTENT, EFFECT_AT_MOST_ONCE,
-						  EFFECT_NATURAL };
+	static const enum effect_mode modes[] = { EFFECT_IDEMPOTENT, EFFECT_AT_MOST_ONCE,
+						  EFFECT_AT_MOST_ONCE, EFFECT_NATURAL };
+	static const char *const methods[] = { "POST", "PUT", "DELETE" };
 	static char status_409[] = "409";
 	static char *in_progress[] = { status_409 };
 	const usec_t now = 1000 * USEC_DAY;
+	const int kind = model_below(model, 6) - 2; /* half of them idempotent */
+	model->kind = kind < 0 ? MODEL_IDEMPOTENT : (enum model_kind)kind;
+	model->method = methods[model->kind == MODEL_NATURAL ? 1 + model_below(model, 2) : 0];
 	model->window = windows[model_below(model, 3)];
 	model->timeout = USEC_SEC + model_time(model, model->window / 50);
 	model->marks_replays = model_chance(model, 50);
@@ -349,7 +405,8 @@ static void model_begin(struct model *model)
 		life_margin(&model->policy.retry, USEC_SEC, model->timeout, model->window);
 	model->policy.stores_errors = model->profile.stores == CONF_STORES_ALL;
 	model->life = (struct life){
-		.mode = modes[model_below(model, 5)],
+		.mode = modes[model->kind],
+		.resend = model->kind == MODEL_RESENT,
 		.window_until = USEC_NEVER,
 		.first_sent_at = USEC_NEVER,
 		.not_after = model_chance(model, 70) ? USEC_NEVER
@@ -361,18 +418,22 @@ static void model_begin(struct model *model)
 
 static const char *model_judge(struct model *model)
 {
+	struct model_ends *ends = &model->totals->ends[model->kind];
 	provider_receive_late(model, USEC_NEVER);
-	if (model->applied > 1 && model->life.mode != EFFECT_NATURAL)
-		return "applied twice";
+	if (model->applied > 1) {
+		ends->twice++;
+		if (model->kind == MODEL_IDEMPOTENT || model->kind == MODEL_ONCE)
+			return "applied twice";
+	}
 	switch (model->state) {
 	case EFFECT_COMPLETED:
-		model->totals->completed++;
+		ends->completed++;
 		return model->applied ? NULL : "completed, and never applied";
 	case EFFECT_DEAD:
-		model->totals->dead++;
+		ends->dead++;
 		return model->applied ? "dead, and applied" : NULL;
 	case EFFECT_UNCERTAIN:
-		model->totals->uncertain++;
+		ends->uncertain++;
 		return NULL;
 	case EFFECT_PENDING:
 	case EFFECT_RETRY_WAIT:

@@ -105,6 +105,29 @@ static void statuses_have_their_outcome(void **state)
 	}
 }
 
+/* The same words where no key is honoured; but no answer speaks for any send but its own, unless
+ * all of them did the very same. */
+static void modes_without_a_key(void **state)
+{
+	(void)state;
+	const struct conf_profile profile = profile_of(CONF_STORES_ALL);
+	for (int status = 0; status <= 999; status++) {
+		const enum outcome usual =
+			judge(&profile, "PUT", EFFECT_IDEMPOTENT, status, false).outcome;
+		for (int replayed = 0; replayed <= 1; replayed++) {
+			struct verdict verdict =
+				judge(&profile, "PUT", EFFECT_AT_MOST_ONCE, status, replayed != 0);
+			assert_false(verdict.settles_key);
+			if (!replayed)
+				assert_int_equal(verdict.outcome, usual);
+			verdict = judge(&profile, "PUT", EFFECT_NATURAL, status, replayed != 0);
+			assert_int_equal(verdict.settles_key, verdict.outcome == OUTCOME_APPLIED);
+			if (!replayed)
+				assert_int_equal(verdict.outcome, usual);
+		}
+	}
+}
+
 /* What a provider has stored for the key is about the key and not about the target. */
 static void stored_answers_are_about_the_key(void **state)
 {
@@ -286,6 +309,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(statuses_have_their_outcome),
+		cmocka_unit_test(modes_without_a_key),
 		cmocka_unit_test(stored_answers_are_about_the_key),
 		cmocka_unit_test(a_provider_that_does_not_store_is_not_believed),
 		cmocka_unit_test(a_profile_may_call_503_safe),

@@ -34,7 +34,8 @@ struct world {
 struct applied {
 	size_t count;
 	struct {
-		char effect[48], key[600], tenant[200], provider_key[600], url[9000], headers[2000];
+		char effect[48], key[600], tenant[200], provider_key[600], serial_key[600];
+		char url[9000], headers[2000];
 		char body[4000], why[512];
 		bool dead, body_is_value;
 		uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
@@ -102,6 +103,8 @@ static void take(void *arg, const struct draft *draft)
 	copy_text(applied->drafts[i].tenant, sizeof(applied->drafts[i].tenant), &draft->tenant);
 	copy_text(applied->drafts[i].provider_key, sizeof(applied->drafts[i].provider_key),
 		  &draft->provider_key);
+	copy_text(applied->drafts[i].serial_key, sizeof(applied->drafts[i].serial_key),
+		  &draft->serial_key);
 	copy_text(applied->drafts[i].url, sizeof(applied->drafts[i].url), &draft->url);
 	copy_text(applied->drafts[i].headers, sizeof(applied->drafts[i].headers), &draft->headers);
 	copy_text(applied->drafts[i].body, sizeof(applied->drafts[i].body), &draft->body);
@@ -759,6 +762,73 @@ static void tenants_do_not_meet_at_the_provider(void **state)
 	unload(&world);
 }
 
+/* Of one customer, of one URL; nothing where nothing was asked for. */
+static void what_is_sent_one_at_a_time(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *effect, *serial_key;
+		size_t length; /* instead: 0: that of the text */
+	} cases[] = {
+		{ "", "", 0 },
+		{ "serialize_by = \"${/c}\";", "a%20b", 0 },
+		{ "serialize_by = \"c:${/c}:${type}\";", "c:a%20b:placed", 0 },
+		{ "serialize_by = \"${/none|}\";", "", 0 },
+		{ "serialize_by = \"${/long}\";", "cf-", 43 },
+		{ "mode = \"natural\"; request = { method = \"PUT\"; path = \"/c/${/c}\"; };",
+		  "https://pay.test/api/c/a%20b", 0 },
+		{ "mode = \"natural\"; request = { method = \"DELETE\"; path = \"/c\"; body = \"\";"
+		  " query = ( (\"c\", \"${/c}\") ); };",
+		  "https://pay.test/api/c?c=a%20b", 0 },
+		{ "mode = \"natural\"; request = { method = \"PUT\"; path = \"/c/${/long}\"; };",
+		  "cf-", 43 },
+	};
+	struct buf value BUF_AUTO = { 0 };
+	buf_add_text(&value, "{\"id\":1,\"c\":\"a b\",\"long\":\"");
+	for (int i = 0; i <= EFFECT_SERIAL_MAX; i++)
+		buf_add_char(&value, 'x');
+	buf_add_text(&value, "\"}");
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		static struct applied applied;
+		struct event_source source = placed(value.data);
+		struct buf effect BUF_AUTO = { 0 };
+		struct world world;
+		buf_addf(&effect,
+			 "{ name = \"e\"; " ON "target = \"payments\"; key = \"${/id}\"; %s }",
+			 cases[i].effect);
+		if (!load(&world, PAYMENTS, "", effect.data))
+			fail_msg("%s", world.faults.data);
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		assert_false(applied.drafts[0].dead);
+		const char *serial = applied.drafts[0].serial_key;
+		if (cases[i].length == 0)
+			assert_string_equal(serial, cases[i].serial_key);
+		else
+			assert_true(!strncmp(serial, cases[i].serial_key, 3) &&
+				    strlen(serial) == cases[i].length);
+		unload(&world);
+	}
+}
+
+/* What has no place in an order must not be sent out of it. */
+static void without_its_place_in_the_order_nothing_is_sent(void **state)
+{
+	(void)state;
+	struct world world;
+	static struct applied applied;
+	struct event_source source = placed("{\"id\":1}");
+	if (!load(&world, PAYMENTS, "",
+		  "{ name = \"e\"; " ON "target = \"payments\"; key = \"${/id}\";"
+		  " serialize_by = \"a:${/c}\"; }"))
+		fail_msg("%s", world.faults.data);
+	assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+	assert_true(applied.drafts[0].dead);
+	assert_string_equal(applied.drafts[0].serial_key, "");
+	if (strncmp(applied.drafts[0].why, "serialize_by: ", 14) != 0)
+		fail_msg("%s", applied.drafts[0].why);
+	unload(&world);
+}
+
 static void secrets_are_read_and_kept_apart(void **state)
 {
 	(void)state;
@@ -868,10 +938,10 @@ static const struct fault_case fault_cases[] = {
 	{ NULL, KEY("${sha256:/a,/b}"), "" },
 	{ NULL, KEYED("tenant = \"a:${/t}\";"), "effects[0].tenant: at character 2: ':' divides" },
 	/* Modes and windows. */
-	{ NULL, KEYED("mode = \"at_most_once\";"),
-	  "effects[0].mode: \"at_most_once\" is not served by this version" },
-	{ NULL, KEYED("mode = \"natural\"; request = { method = \"PUT\"; };"),
-	  "effects[0].mode: \"natural\" is not served by this version" },
+	{ NULL, KEYED("mode = \"at_most_once\"; retry = { max = \"23h\"; };"), "" },
+	{ NULL, KEYED("mode = \"natural\"; request = { method = \"PUT\"; };"), "" },
+	{ NULL, KEYED("serialize_by = \"${/a\";"),
+	  "effects[0].serialize_by: at character 1: \"${\" is never closed" },
 	{ NULL, KEYED("retry = { max = \"23h\"; };"),
 	  "effects[0].mode: the window of profile \"stripe-v1\", 1d, leaves no time" },
 	{ NULL, KEYED("retry = { strategy = \"none\"; max = \"23h\"; };"), "" },
@@ -946,7 +1016,7 @@ static void all_faults_come_at_once(void **state)
 
 	assert_false(load(&world, TARGET("auth = \"${\"; headers = ( (\"Host\", \"x\") );"), "",
 			  "{ name = \"a\"; " ON "target = \"payments\"; key = \"x\"; "
-			  "mode = \"natural\"; request = { method = \"PUT\"; path = \"x\"; "
+			  "serialize_by = \"${y}\"; request = { method = \"PUT\"; path = \"x\"; "
 			  "query = ( (\"a\", \"$\"), (\"b\", \"${x}\") ); body = \"{\"; }; }, "
 			  "{ name = \"b\"; " ON "target = \"payments\"; key = \"${x}\"; }"));
 	for (const char *p = world.faults.data; (p = strchr(p, '\n')); p++)
@@ -975,6 +1045,8 @@ int main(void)
 		cmocka_unit_test(not_after_counts_from_the_event),
 		cmocka_unit_test(provider_keys_fit_the_profile),
 		cmocka_unit_test(tenants_do_not_meet_at_the_provider),
+		cmocka_unit_test(what_is_sent_one_at_a_time),
+		cmocka_unit_test(without_its_place_in_the_order_nothing_is_sent),
 		cmocka_unit_test(secrets_are_read_and_kept_apart),
 		cmocka_unit_test(signing_keys_are_read_and_kept_apart),
 		cmocka_unit_test(faults_have_a_place_and_a_remedy),
