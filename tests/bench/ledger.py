@@ -3,7 +3,10 @@
 Its limit is 1/(1/d + 1/h), measured in the same round: d effects a second that the same PostgreSQL
 takes in with nothing sent in between (three connections that intake, claim and record, in full
 batches, each waiting for its answers only), h requests that the same HTTP client sends with no
-database. ledger_work says the same of the processor time of all but the broker."""
+database. ledger_work says the same of the processor time of all but the broker.
+
+ledger_once: the same in mode at_most_once, where each key is marked durably before it is sent,
+beside ledger_rate of the round."""
 
 from __future__ import annotations
 
@@ -57,6 +60,7 @@ class Round:
     postgres: Pace
     http: Pace
     usage: Usage      # of the ledger
+    once: Usage       # of the ledger, in mode at_most_once
 
     @property
     def rate(self) -> float:
@@ -86,6 +90,8 @@ class Round:
                    1e6 * (self.postgres.processor + self.http.processor), cost=True),
             *(Figure(f"ledger_work {broker}: {who}", seconds * million, "s/million")
               for who, seconds in self.usage.processor.items()),
+            Figure(f"ledger_once {broker}", self.effects / self.once.seconds, "effects/s",
+                   self.rate),
         ]
 
 
@@ -129,7 +135,7 @@ class Work:
         self.secret.write_text(SECRET + "\n")
         self._topics = 0
 
-    def _configuration(self, topic: str, database: str) -> dict[str, Any]:
+    def _configuration(self, topic: str, database: str, mode: str) -> dict[str, Any]:
         known = self.bench.configuration(self.broker.bootstrap, database)
         properties = [*known["kafka"]["properties"], *self.broker.group_properties, *FETCH]
         return libconfig.merge(known, {
@@ -138,7 +144,8 @@ class Work:
             "targets": [{"name": "payments", "url": self.sink.url, "profile": "stripe-v1",
                          "secret_file": str(self.secret), "auth": "Bearer ${secret}",
                          "concurrency": IN_FLIGHT}],
-            "effects": [libconfig.merge(EFFECT, {"on": {"topic": topic, "type": "order.placed"}})],
+            "effects": [libconfig.merge(EFFECT, {"on": {"topic": topic, "type": "order.placed"},
+                                                 "mode": mode})],
         })
 
     def _events(self) -> str:
@@ -177,12 +184,12 @@ class Work:
             waiting.until(lambda: not ask(BUSY), TIMEOUT, "all effects to be completed")
             return time.time()
 
-    def _ledger(self) -> Usage:
+    def _ledger(self, mode: str) -> Usage:
         """From the moment at which the ledger is a member of its group and begins to read."""
         topic = self._events()
         with _fresh_database(self.bench) as database:
             ledger = Program("counterfoil-ledger", "ledger", self.bench.directory,
-                             self._configuration(topic, database))
+                             self._configuration(topic, database, mode))
             try:
                 ready = ledger.start(ready=False).wait_for("ready")
                 meter = Meter({"ledger": ledger.pid, "sink": self.sink.process.pid,
@@ -198,14 +205,15 @@ class Work:
         return usage
 
     def round(self) -> Round:
-        return Round(self.effects, self._postgres(), self._http(), self._ledger())
+        return Round(self.effects, self._postgres(), self._http(), self._ledger("idempotent"),
+                     self._ledger("at_most_once"))
 
 
 def _rounds(work: Work, broker: str, count: int) -> Iterator[Round]:
     for n in range(count):
         done = work.round()
         print(f"ledger_rate {broker}, round {n + 1}: {done.rate:.0f} effects/s, ratio "
-              f"{done.ratio:.2f}, others had {done.usage.others:.0%}", flush=True)
+              f"{done.ratio:.2f}, at most once {done.effects / done.once.seconds:.0f}, others had {done.usage.others:.0%}", flush=True)
         yield done
 
 

@@ -17,6 +17,7 @@
 #include "mem.h"
 #include "order.h"
 #include "pg_session.h"
+#include "rules/key.h"
 
 #define TARGET      "payments"
 #define TOPIC       "bench"
@@ -122,6 +123,7 @@ static const enum pg_type effect_types[] = {
 	PG_TIME,  PG_INTERVAL,                                       /* not_after, delay */
 	PG_TEXT,  PG_TEXT,     PG_TEXT, PG_BYTEA, PG_BYTEA,          /* why .. body */
 	PG_BYTEA, PG_BYTEA,    PG_BOOL, PG_BYTEA, /* event key .. event headers */
+	PG_TEXT,  PG_BOOL,                        /* serial key, resend */
 };
 
 static void add_buf(struct pg_array *column, const struct buf *buf)
@@ -177,6 +179,8 @@ static void add_request(struct pg_array *column, int64_t n)
 	add_buf(column++, &value);
 	pg_array_bool(column++, false);
 	add_buf(column++, &headers);
+	pg_array_null(column++);
+	pg_array_bool(column++, false);
 }
 
 static void add_position(struct pg_params *params, int64_t from, int64_t to)
@@ -251,7 +255,7 @@ static void hand_over(struct bench *bench, const PGresult *result)
 		claimed->id = pg_get_int8(result, row, 0);
 		claimed->epoch = pg_get_int4(result, row, 1);
 		(void)snprintf(claimed->key, sizeof(claimed->key), "%s",
-			       pg_get_text(result, row, 17));
+			       pg_get_text(result, row, KEY_COLUMN_COUNT));
 	}
 	pthread_cond_broadcast(&bench->changed);
 }

@@ -264,6 +264,7 @@ def test_an_event_is_tried(files: Files):
   effect charge, target payments
     key           order:42:charge
     provider key  order:42:charge
+    mode          idempotent
     fingerprint   F
     request
         POST http://127.0.0.1:{port}/v1/charges

@@ -23,10 +23,13 @@ from tests.tools import programs, waiting
 from tests.tools.broker import Broker
 from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOPIC, Case, Clear,
                                Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, Perform,
-                               PerformBesideAnother, PerformHeld, PerformPaused, PerformProbed,
-                               PerformRefused, PerformRetried, PerformSlowly, PerformThenStop,
+                               PerformBesideAnother, PerformHeld, PerformInOrder, PerformNatural,
+                               PerformOnce, PerformOnceBesideAnother, PerformPaused, PerformProbed,
+                               PerformRefused, PerformResent, PerformRetried, PerformSlowly,
+                               PerformThenStop,
                                Publish, PublishAfterDeath, PublishBesideAnother, PublishCut,
-                               PublishThenStop, PublishUnfit, Scene, TakeOver, TakeOverLate)
+                               PublishThenStop, PublishUnfit, Scene, TakeOver, TakeOverLate,
+                               TakeOverOnce, TakeOverUnmarked)
 from tests.tools.postgres import Postgres
 from tests.tools.world import World
 
@@ -40,7 +43,11 @@ OWNED = {"ownership": "left behind"}      # the next one waits for its end
 UNTOUCHED = {"pending": ORDERS, "requests": 0}
 CLAIMED = {"in_flight": ORDERS, "requests": 0}
 CALLED = {"in_flight": ORDERS, "charges": SOME}
+MARKED = {**CLAIMED, "marked": ORDERS}
 ONCE = {"requests": ORDERS}           # each key
+SAFE = {**ONCE, "completed": ORDERS, "taken_over": ORDERS}        # nothing had been sent
+UNKNOWN = {"uncertain": ORDERS, "taken_over": ORDERS}
+AGAIN = {"completed": ORDERS, "taken_over": ORDERS}
 ANNOUNCED = {"warned": True}          # duplicates, by the next owner
 
 CASES = [
@@ -129,10 +136,51 @@ CASES = [
     Case(PerformBesideAnother, "transfer.answering"),
     Case(PerformBesideAnother, "result.sent"),
 
+    # --- the same in the other modes, and the marker ----------------------------------------------
+    Case(PerformOnce, "claim.send", {**UNTOUCHED, "marked": 0}, {**ONCE, "completed": ORDERS}),
+    Case(PerformOnce, "claim.sent", {**CLAIMED, "marked": 0}, SAFE),
+    Case(PerformOnce, "claim.answered", {**CLAIMED, "marked": 0}, SAFE),
+    Case(PerformOnce, "marker.send", {**CLAIMED, "marked": 0}, SAFE),
+    Case(PerformOnce, "marker.sent", MARKED, {**UNKNOWN, "requests": 0}),
+    Case(PerformOnce, "marker.answered", MARKED, {**UNKNOWN, "requests": 0}),
+    Case(PerformOnce, "transfer.send", MARKED, {**UNKNOWN, "requests": 0}),
+    Case(PerformOnce, "transfer.send:3", {"in_flight": ORDERS, "requests": range(3)},
+         {**UNKNOWN, "requests": range(3)}),
+    Case(PerformOnce, "transfer.answering", CALLED, UNKNOWN),
+    Case(PerformOnce, "transfer.answered", CALLED, UNKNOWN),
+    Case(PerformOnce, "result.queued", CALLED, UNKNOWN),
+    Case(PerformOnce, "result.send", CALLED, UNKNOWN),
+    Case(PerformOnce, "result.sent", {"completed": SOME}, {"completed": SOME}),
+    Case(PerformOnce, "result.answered", {"completed": SOME}, {"completed": SOME}),
+    Case(PerformOnceBesideAnother, "claim.answered", {}, {"completed": ORDERS}),
+    Case(PerformOnceBesideAnother, "marker.sent", {}, {"uncertain": SOME}),
+    Case(PerformOnceBesideAnother, "transfer.answering", {}, {"uncertain": SOME}),
+    Case(PerformResent, "marker.send", {**CLAIMED, "marked": 0}, SAFE),
+    Case(PerformResent, "marker.sent", MARKED, {**AGAIN, **ONCE}),
+    Case(PerformResent, "marker.answered", MARKED, {**AGAIN, **ONCE}),
+    Case(PerformResent, "transfer.answering", CALLED, AGAIN),
+    Case(PerformResent, "result.sent", {"completed": SOME}, {"completed": ORDERS}),
+    Case(PerformNatural, "claim.sent", MARKED, {**AGAIN, **ONCE}),
+    Case(PerformNatural, "claim.answered", MARKED, {**AGAIN, **ONCE}),
+    Case(PerformNatural, "transfer.send", MARKED, {**AGAIN, **ONCE}),
+    Case(PerformNatural, "transfer.answering", CALLED, AGAIN),
+    Case(PerformNatural, "result.send", CALLED, AGAIN),
+    Case(PerformNatural, "result.sent", {"completed": SOME}, {"completed": ORDERS}),
+    Case(PerformInOrder, "claim.answered:2", {"in_flight": 1, "completed": 1, "waiting": ORDERS - 2}),
+    Case(PerformInOrder, "transfer.answering", {"in_flight": 1, "waiting": ORDERS - 1}),
+    Case(PerformInOrder, "result.send:2", {"in_flight": 1, "completed": 1, "waiting": ORDERS - 2}),
+    Case(PerformInOrder, "result.sent", {"completed": 1, "waiting": ORDERS - 2}),
+    Case(PerformInOrder, "result.answered", {"completed": 1, "waiting": ORDERS - 2}),
+
     # --- the ledger: take-over, expiry ------------------------------------------------------------
     Case(TakeOver, "sweep.send", {"in_flight": ORDERS}, {**ONCE, "taken_over": ORDERS}),
     Case(TakeOver, "sweep.sent", {"retry_wait": ORDERS}, {**ONCE, "taken_over": ORDERS}),
     Case(TakeOver, "sweep.answered", {"retry_wait": ORDERS}, {**ONCE, "taken_over": ORDERS}),
+    Case(TakeOverOnce, "sweep.send", MARKED, {**UNKNOWN, "requests": 0}),
+    Case(TakeOverOnce, "sweep.sent", {"uncertain": ORDERS}, {**UNKNOWN, "requests": 0}),
+    Case(TakeOverOnce, "sweep.answered", {"uncertain": ORDERS}, {**UNKNOWN, "requests": 0}),
+    Case(TakeOverUnmarked, "sweep.send", {**CLAIMED, "marked": 0}, SAFE),
+    Case(TakeOverUnmarked, "sweep.sent", {"retry_wait": ORDERS, "marked": 0}, SAFE),
     Case(TakeOverLate, "sweep.send", {"in_flight": ORDERS}, {"taken_over": ORDERS}),
     Case(TakeOverLate, "sweep.sent", {"uncertain": ORDERS}, {"taken_over": ORDERS}),
     Case(TakeOverLate, "sweep.answered", {"uncertain": ORDERS}, {"taken_over": ORDERS}),

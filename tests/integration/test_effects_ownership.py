@@ -18,6 +18,7 @@ from tests.tools.bench import (Bench, announce, attempts_of, charges_of, effect,
 from tests.tools.broker import Broker
 from tests.tools.postgres import Postgres
 from tests.tools.programs import Program
+from tests.tools.unanswered import cut_off, unanswered_commits
 from tests.tools.world import World
 
 LEASE = 2.0
@@ -353,34 +354,6 @@ def test_a_database_that_crashes_again_and_again(bench: Bench):
 # --- statements whose answer is lost --------------------------------------------------------------
 
 CLAIM, RESULTS = "WITH RECURSIVE t AS %", "WITH r AS %"
-
-
-def cut_off(world: World, statement: str, event: str) -> None:
-    """Ends the connection on which this statement waits for that."""
-    def waiting_one() -> list[tuple[int]]:
-        return world.postgres.query(
-            "SELECT pid FROM pg_stat_activity "
-            "WHERE datname = %s AND query LIKE %s AND wait_event = %s",
-            (world.database, statement, event))
-    for row in waiting.until(waiting_one, 10, f"{statement} to wait for {event}"):
-        world.postgres.query("SELECT pg_terminate_backend(%s)", row)
-
-
-@contextmanager
-def unanswered_commits(world: World) -> Iterator[Any]:
-    """Commits wait for a standby that does not exist: whoever is cut off meanwhile has committed
-    and does not hear of it. Gives a cursor whose own commits do not wait."""
-    with closing(psycopg2.connect(world.postgres.conninfo(world.database),
-                                  options="-c synchronous_commit=local")) as connection:
-        connection.autocommit = True
-        cursor = connection.cursor()
-        cursor.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        cursor.execute("SELECT pg_reload_conf()")
-        try:
-            yield cursor
-        finally:
-            cursor.execute("ALTER SYSTEM RESET synchronous_standby_names")
-            cursor.execute("SELECT pg_reload_conf()")
 
 
 def test_a_claim_whose_answer_is_lost_is_taken_back(settle: Settle):

@@ -344,7 +344,8 @@ SOURCES = {"ledger/expiry/sql_expiry.h": ["SQL_EXPIRY_STEP"],
 # Types of the parameters of SQL_RECORD and SQL_COMPARE.
 RECORD = ("text[], int[], bigint[], bigint[], text[], text[], text[], text[], text[], text[], bytea[],"
           " bytea[], text[], int[], bigint[], text[], text[], text[], timestamptz[], interval[],"
-          " text[], text[], text[], bytea[], bytea[], bytea[], bytea[], bool[], bytea[]")
+          " text[], text[], text[], bytea[], bytea[], bytea[], bytea[], bool[], bytea[], text[],"
+          " bool[]")
 COMPARE = "text[], text[], text[], bytea[], bytea[], text[], text[]"
 
 MOVES = """CREATE TABLE public.moves (id bigint, was text, is_now text);
@@ -493,7 +494,7 @@ class Intake(Actor):
             " '{k}', ARRAY['\\x01'::bytea], ARRAY['\\x02'::bytea], '{race}', '{0}', %s, %s,"
             " ARRAY[''], ARRAY[NULL]::text[], ARRAY[NULL]::timestamptz[], ARRAY['0'::interval],"
             f" ARRAY[NULL]::text[], '{{POST}}', '{{u}}', {one}, {one}, {one}, {one}, '{{false}}',"
-            f" {one})", ([f"k:{n}"], [n], [f"e:{n}"]))
+            f" {one}, ARRAY[NULL]::text[], '{{false}}')", ([f"k:{n}"], [n], [f"e:{n}"]))
         moved, inserted = self.cursor.fetchone()
         assert moved
         verdict = "inserted"

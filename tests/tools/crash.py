@@ -73,6 +73,7 @@ class Scene:
     errors: tuple[str, ...] = ()              # lines that are expected
     end = {"completed": ORDERS}
     charged: int | None = ORDERS              # None: as it came
+    repeatable = False                        # a charge may be made twice
 
     def __init__(self, case: Case, world: World) -> None:
         self.case = case
@@ -101,7 +102,7 @@ class Scene:
         self.go_on()
         self.drain()
         self.look(self.case.then)
-        assert self.world.duplicated() == {}
+        assert self.repeatable or self.world.duplicated() == {}
         assert self.charged is None or self.charges == self.charged
         self.judge()
         self.again()
@@ -516,6 +517,91 @@ class PerformBesideAnother(Perform):
         open_target(self.world)
 
 
+class PerformOnce(Perform):
+    """At most once, and the provider keeps no keys: what may have been sent is not sent again."""
+
+    provider = {"honours": False}
+    mode = "at_most_once"
+    charged = None
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("UPDATE counterfoil.effect SET mode = %s", (self.mode,))
+
+    def wait_end(self) -> None:
+        waiting.until(lambda: self.world.unfinished() == 0, 60, "all keys to be finished", 0.1)
+
+    def judge(self) -> None:
+        super().judge()
+        known = set(self.world.query("SELECT e.idempotency_key, s.state::text FROM "
+                                     "counterfoil.effect e JOIN counterfoil.effect_state s USING (id)"))
+        charges = self.world.provider.charges_by_key()
+        asked = Counter(request.key for request in self.world.provider.requests())
+        for key, state in known:
+            assert asked[key] <= 1 and (charges[key], state) in {
+                (1, "completed"), (0, "uncertain"), (1, "uncertain")}
+
+    @property
+    def marked(self) -> int:
+        """Keys that may have been sent, says the database."""
+        return self.world.value("SELECT sum(unknown_sends)::int FROM counterfoil.effect_state")
+
+
+class PerformOnceBesideAnother(PerformOnce, PerformBesideAnother):
+    provider = {"honours": False, "think": (3, 3)}
+
+    def prepare(self) -> None:
+        PerformBesideAnother.prepare(self)
+        self.world.query("UPDATE counterfoil.effect SET mode = %s", (self.mode,))
+
+
+class PerformResent(PerformOnce):
+    """At most once, but a second time is fine."""
+
+    repeatable = True
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("UPDATE counterfoil.effect SET resend = true")
+
+    def judge(self) -> None:
+        Perform.judge(self)
+        assert self.completed == ORDERS
+
+
+class PerformNatural(PerformResent):
+    """PUT of a URL of its own."""
+
+    mode = "natural"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("UPDATE counterfoil.effect_request SET method = 'PUT', url = url || '/' || id")
+        self.world.query("UPDATE counterfoil.effect_state s SET serial_key = r.url "
+                         "FROM counterfoil.effect_request r WHERE r.id = s.id")
+
+
+class PerformInOrder(Perform):
+    """One at a time."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("UPDATE counterfoil.effect_state SET serial_key = 'one at a time', "
+                         "waiting = id > (SELECT min(id) FROM counterfoil.effect_state)")
+
+    def judge(self) -> None:
+        super().judge()
+        ordered = [key for (key,) in self.world.query(
+            "SELECT idempotency_key FROM counterfoil.effect ORDER BY id")]
+        assert [charge.key for charge in self.world.provider.charges()] == ordered
+        first = list(dict.fromkeys(r.key for r in self.world.provider.requests()))
+        assert first == ordered
+
+    @property
+    def waiting(self) -> int:
+        return self.world.value("SELECT count(*) FROM counterfoil.effect_state WHERE waiting")
+
+
 class PerformRefused(Perform):
     """The provider refuses every charge: the keys die."""
 
@@ -589,6 +675,22 @@ class TakeOver(Perform):
     def prepare(self) -> None:
         super().prepare()
         self.crash(self.died_at)
+
+
+class TakeOverOnce(PerformOnce):
+    """The keys are those of a ledger that died with its marker set."""
+
+    died_at = "marker.answered"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.crash(self.died_at)
+
+
+class TakeOverUnmarked(TakeOverOnce):
+    """It died before."""
+
+    died_at = "marker.send"
 
 
 class TakeOverLate(TakeOver):

@@ -56,7 +56,8 @@ class Answer:
 class Profile:
     """What the provider promises about keys."""
 
-    header: str = "Idempotency-Key"   # "": keys are not known, every request executes
+    header: str = "Idempotency-Key"   # "": there are no keys, every request executes
+    honours: bool = True              # False: keys are seen and mean nothing, the same
     window: float = 86400             # seconds for which a key is remembered, from its first request
     stores: str = "all"               # all | 2xx | none: which answers are kept and given again
     in_progress: int = 409
@@ -93,7 +94,7 @@ class Keys:
     def begin(self, request: Request, now: float) -> tuple[Verdict, Answer | None]:
         """What is to be done with a request; EXECUTE must be followed by finish()."""
         key = self.key(request)
-        if key is None:
+        if key is None or not self.profile.honours:
             return Verdict.EXECUTE, None
         known = self._known.get(key)
         content = (request.method, request.path, request.digest)
@@ -109,7 +110,7 @@ class Keys:
     def finish(self, request: Request, answer: Answer) -> bool:
         """Ends an execution; true when the answer is kept for the key."""
         key = self.key(request)
-        if key is None:
+        if key is None or not self.profile.honours:
             return False
         if self.profile.stores == "none" or (self.profile.stores == "2xx"
                                              and not 200 <= answer.status <= 299):
