@@ -46,7 +46,7 @@ STATEMENTS = {
     "bury": "INSERT INTO counterfoil.outbox_dead",
     "measure": "SELECT (SELECT count(*) FROM  (SELECT o.id FROM counterfoil.outbox",
     "topics": "GROUP BY 1 ORDER BY 1 LIMIT 200",
-    "blocked": "SELECT order_hash FROM counterfoil.outbox_dead",
+    "blocked": "SELECT order_hash, row_id FROM counterfoil.outbox_dead",
     "dead_counts": "FROM counterfoil.outbox_dead  WHERE source = $1 AND NOT parked LIMIT",
     "expire": "DELETE FROM counterfoil.once",
 }
