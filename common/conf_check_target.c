@@ -5,9 +5,7 @@
 
 #include "conf_forms.h"
 #include "conf_item.h"
-#include "conf_later.h"
 #include "conf_net.h"
-#include "conf_profiles.h"
 #include "conf_value.h"
 
 /* --- names -------------------------------------------------------------------------------------
@@ -112,8 +110,6 @@ static void check_kind(const struct conf_item *item, const struct conf_target *t
 		       const struct conf_profile *profile)
 {
 	bool mail = conf_url_is_mail(target->url);
-	if (mail && conf_profiles_later("smtp"))
-		ITEM_FAULT(item, "url", CONF_LATER);
 	if (mail && profile && profile->protocol != CONF_PROTOCOL_MAIL)
 		ITEM_FAULT(item, "profile", "a mail server has the profile \"smtp\"");
 	if (!mail && *target->url && profile && profile->protocol == CONF_PROTOCOL_MAIL)
@@ -138,8 +134,6 @@ static void check_profile_name(const struct conf_item *item, const char *name,
 	if (*name && !profile)
 		ITEM_FAULT(item, "profile", "%s is neither a shipped profile nor one of profiles",
 			   conf_value_quoted(&shown, name));
-	else if (conf_profiles_later(name))
-		ITEM_FAULT(item, "profile", "\"%s\" is " CONF_LATER, name);
 }
 
 void conf_check_target(struct conf_item *item, const struct conf_target *target, bool open)

@@ -19,7 +19,9 @@ static const struct conf_key target_keys[] = {
 	KEY(conf_target, alias, CONF_TEXTS, NULL,
 	    "former names of it: keys that were recorded under them find it too", LATER),
 	KEY(conf_target, url, CONF_TEXT, NULL,
-	    "http:// or https://, host, and where there is one a path that all requests begin with",
+	    "http:// or https://, host, and where there is one a path that all requests begin "
+	    "with; "
+	    "or smtp:// or smtps://, host, and the name we go by there",
 	    REQUIRED),
 	KEY(conf_target, profile, CONF_TEXT, NULL,
 	    "how it treats an idempotency key: a shipped profile, as \"stripe-v1\", or one of "
@@ -27,7 +29,7 @@ static const struct conf_key target_keys[] = {
 	    REQUIRED),
 	KEY(conf_target, auth, CONF_TEXT, "",
 	    "value of the Authorization header, with ${secret} in it: the first line of "
-	    "secret_file"),
+	    "secret_file; of mail \"NAME:${secret}\""),
 	KEY(conf_target, secret_file, CONF_TEXT, "",
 	    "file whose first line is the secret; of a target with profile \"standard-webhooks\" "
 	    "what signs, \"whsec_...\""),
@@ -58,12 +60,12 @@ static const struct conf_key target_keys[] = {
 	    "beside the key",
 	    RANGE(0, 2048), LATER),
 	KEY(conf_target, from, CONF_TEXT, "", "of mail, and required there: template of the sender",
-	    RANGE(0, 2048), LATER),
+	    RANGE(0, 2048)),
 	KEY(conf_target, to, CONF_TEXT, "",
-	    "of mail, and required there: template of the one recipient", RANGE(0, 2048), LATER),
+	    "of mail, and required there: template of the one recipient", RANGE(0, 2048)),
 	KEY(conf_target, subject, CONF_TEXT, "",
-	    "of mail, and required there: template; the request's body is the text", RANGE(0, 2048),
-	    LATER),
+	    "of mail, and required there: template; the request's body is the text",
+	    RANGE(0, 2048)),
 };
 const struct conf_table conf_target_table = TABLE(target_keys);
 

@@ -52,7 +52,7 @@ static const char *after_scheme(const char *url, struct err *err)
 		 conf_url_is_mail(url))
 		return colon + 3;
 	else
-		err_set(err, "the scheme must be http or https");
+		err_set(err, "the scheme must be http, https, smtp or smtps");
 	return NULL;
 }
 

@@ -19,7 +19,6 @@ static const struct shipped {
 	bool safe_503;
 	const char *characters;
 	enum conf_protocol protocol;
-	bool later; /* nothing sends by it yet: no target may name it */
 } shipped_profiles[] = {
 	/* https://docs.stripe.com/api/idempotent_requests: keys up to 255 characters, kept for at
 	 * least 24 hours, with the first answer whatever it was, a 500 too; 409 while a request
@@ -67,8 +66,7 @@ static const struct shipped {
 	  .max_length = 255,
 	  .window = 0,
 	  .stores = CONF_STORES_NONE,
-	  .protocol = CONF_PROTOCOL_MAIL,
-	  .later = true },
+	  .protocol = CONF_PROTOCOL_MAIL },
 	/* A provider that gives no promise. The key is sent, so that it can be found in the
 	 * provider's log; nothing relies on it, and without a window no effect can be idempotent.
 	 */
@@ -84,14 +82,6 @@ static const struct shipped {
 size_t conf_profiles_shipped(void)
 {
 	return SHIPPED;
-}
-
-bool conf_profiles_later(const char *name)
-{
-	for (size_t i = 0; i < SHIPPED; i++)
-		if (strcmp(shipped_profiles[i].name, name) == 0)
-			return shipped_profiles[i].later;
-	return false;
 }
 
 static struct conf_texts texts(const char *const *items)

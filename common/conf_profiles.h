@@ -5,8 +5,6 @@
 #include "conf.h"
 
 size_t conf_profiles_shipped(void);
-/* The shipped profile of this name comes later. */
-bool conf_profiles_later(const char *name);
 /* Puts them before the user's. */
 void conf_profiles_add(struct conf *conf);
 

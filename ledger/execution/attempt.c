@@ -10,6 +10,7 @@
 
 #include "crash.h"
 #include "json.h"
+#include "mail_start.h"
 #include "mem.h"
 #include "rules/profile.h"
 #include "rules/webhook.h"
@@ -39,6 +40,7 @@ struct attempt {
 	struct mark *mark;         /* while the marker is being set */
 	struct kept_request *kept; /* the same */
 	struct http_transfer *transfer;
+	struct smtp_transfer *mail; /* instead */
 };
 
 struct attempts {
@@ -50,6 +52,7 @@ struct attempts {
 	struct results *results;
 	struct meter *meter;
 	struct attempts_events events;
+	struct loop *loop;
 	struct http *http;
 	struct json_paths **provider_ids; /* of each target; NULL: none */
 	struct attempt *first;
@@ -261,12 +264,51 @@ static const char **split_lines(struct buf *lines)
 	return list;
 }
 
+static void on_mail_answer(void *arg, const struct smtp_answer *answer)
+{
+	struct attempt *attempt = arg;
+	const struct http_answer seen = { .status = answer->reply,
+					  .curl_code = answer->curl_code,
+					  .error = answer->error,
+					  .head = "",
+					  .body = answer->text,
+					  .body_length = answer->text_length,
+					  .truncated = answer->truncated,
+					  .took = answer->took };
+	struct verdict verdict;
+	crash_point("mail.answered");
+	take_out(attempt->attempts, attempt);
+	outcome_of_mail(answer->end, answer->reply, answer->class, &verdict);
+	conclude(attempt, &verdict, &seen);
+}
+
+static void send_mail(struct attempt *attempt, const struct claim_request *request)
+{
+	struct attempts *attempts = attempt->attempts;
+	const struct mail_order order = {
+		.target = attempt->target,
+		.request = request,
+		.wall = database_time(attempt, attempt->started),
+		.until = attempt->until,
+		.answer_max = (size_t)attempts->conf->ledger.response_keep,
+	};
+	struct verdict verdict = { .outcome = OUTCOME_UNRENDERED,
+				   .unsent = true,
+				   .error_class = "unrendered" };
+	if (mail_start(attempts->loop, &order, on_mail_answer, attempt, &attempt->mail))
+		return;
+	take_out(attempts, attempt);
+	conclude(attempt, &verdict, NULL);
+}
+
 /* A process that was stopped for longer than its lease must not send when it goes on: libcurl looks
  * at its timeouts before it sends on a new connection. */
 static void send(struct attempt *attempt, const struct claim_request *request)
 {
 	struct attempts *attempts = attempt->attempts;
 	attempt->started = usec_boot();
+	if (target_is_mail(attempt->target))
+		return send_mail(attempt, request);
 	const usec_t left = attempt->until - attempt->started;
 	const struct conf_target *conf = attempt->target->conf;
 	struct buf lines BUF_AUTO = { 0 };
@@ -384,6 +426,8 @@ void attempts_put_back(struct attempts *attempts, const struct claim *claim, str
 
 static void take_back(struct attempt *attempt)
 {
+	if (attempt->mail)
+		return smtp_cancel(attempt->mail);
 	if (!attempt->mark)
 		return http_cancel(attempt->transfer);
 	marker_forget(attempt->mark);
@@ -438,6 +482,7 @@ struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const 
 	attempts->results = results;
 	attempts->meter = meter;
 	attempts->events = *events;
+	attempts->loop = loop;
 	attempts->http = http_new(loop);
 	attempts->provider_ids = mem_zero((count + 1) * sizeof(struct json_paths *));
 	for (size_t i = 0; i < count; i++)

@@ -212,3 +212,40 @@ void outcome_of(const struct answer *answer, const struct conf_profile *profile,
 	}
 	*verdict_r = verdict;
 }
+
+/* --- mail --- */
+
+static enum outcome outcome_of_smtp_end(enum smtp_end end)
+{
+	switch (end) {
+	case SMTP_ACCEPTED:
+		return OUTCOME_APPLIED;
+	case SMTP_REFUSED:
+		return OUTCOME_REFUSED;
+	case SMTP_LATER:
+		return OUTCOME_TRY_LATER;
+	case SMTP_NOT_SENT:
+		return OUTCOME_NOT_SENT;
+	case SMTP_CREDENTIALS:
+		return OUTCOME_CREDENTIALS;
+	case SMTP_ABORTED:
+		return OUTCOME_ABORTED;
+	case SMTP_UNKNOWN:
+		break;
+	}
+	return OUTCOME_NO_ANSWER;
+}
+
+void outcome_of_mail(enum smtp_end end, int reply, const char *class, struct verdict *verdict_r)
+{
+	struct verdict verdict = {
+		.outcome = outcome_of_smtp_end(end),
+		.unsent = end == SMTP_NOT_SENT || end == SMTP_CREDENTIALS || end == SMTP_ABORTED,
+	};
+	const size_t size = sizeof(verdict.error_class);
+	if (reply && verdict.outcome != OUTCOME_APPLIED)
+		snprintf(verdict.error_class, size, "smtp %d", reply);
+	else
+		snprintf(verdict.error_class, size, "%s", class);
+	*verdict_r = verdict;
+}

@@ -47,6 +47,17 @@ enum transfer_end {
 	TRANSFER_CUT,         /* failed after bytes may have left, or the answer is no HTTP */
 };
 
+/* How a mail ended. */
+enum smtp_end {
+	SMTP_ACCEPTED,    /* 250 behind the message's end */
+	SMTP_REFUSED,     /* a final no to this mail, before its end */
+	SMTP_LATER,       /* not now, or the connection was lost, before its end */
+	SMTP_NOT_SENT,    /* the server was not reached, or does not serve us now */
+	SMTP_CREDENTIALS, /* certificate, TLS or login: the target and not the mail */
+	SMTP_ABORTED,     /* taken back by us before its end */
+	SMTP_UNKNOWN,     /* its end was handed over, and no 250 came */
+};
+
 struct answer {
 	enum transfer_end end;
 	int status;    /* 0 unless end is TRANSFER_DONE */
@@ -73,5 +84,8 @@ struct verdict {
 void outcome_of(const struct answer *answer, const struct conf_profile *profile, const char *method,
 		enum effect_mode mode, const char *transport, usec_t now_wall,
 		struct verdict *verdict_r);
+
+/* reply: the code that decided; 0: `class` says what did. */
+void outcome_of_mail(enum smtp_end end, int reply, const char *class, struct verdict *verdict_r);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "http_multi.h"
 #include "mem.h"
 #include "smtp_reply.h"
@@ -176,6 +177,7 @@ static void say_end(struct smtp_transfer *transfer)
 {
 	if (usec_boot() >= transfer->started + transfer->timeout)
 		return fail(transfer, "timeout", "no time was left to end the message");
+	crash_point("mail.end");
 	set_state(transfer, STATE_END);
 	buf_add_text(&transfer->out, END);
 }
@@ -183,6 +185,8 @@ static void say_end(struct smtp_transfer *transfer)
 static void on_said(struct smtp_transfer *transfer)
 {
 	loop_fd_want(transfer->watch, true, false);
+	if (transfer->state == STATE_END)
+		crash_point("mail.ended");
 	if (transfer->state == STATE_MESSAGE)
 		say_end(transfer);
 }

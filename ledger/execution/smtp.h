@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "loop.h"
+#include "outcome.h"
 
 struct smtp_transfer;
 
@@ -23,16 +24,6 @@ struct smtp_request {    /* borrowed until smtp_start() returns */
 	usec_t send_before; /* boot clock: nothing is said of the mail later, 0: whenever */
 	size_t answer_max;  /* bytes of the server's last reply that are kept */
 	const char *ca_file, *cert_file, *key_file; /* "" : the system's, none, none */
-};
-
-enum smtp_end {
-	SMTP_ACCEPTED,    /* 250 behind the message's end */
-	SMTP_REFUSED,     /* a final no to this mail, before its end */
-	SMTP_LATER,       /* not now, or the connection was lost, before its end */
-	SMTP_NOT_SENT,    /* the server was not reached, or does not serve us now */
-	SMTP_CREDENTIALS, /* certificate, TLS or login: the target and not the mail */
-	SMTP_ABORTED,     /* taken back by us before its end */
-	SMTP_UNKNOWN,     /* its end was handed over, and no 250 came */
 };
 
 /* Error classes when no reply decided: "dns", "connect", "tls", "certificate", "starttls", "login",

@@ -134,7 +134,7 @@ static struct pg_array *add_request(struct pg_array *column, const struct batch 
 		return column;
 	}
 	pg_array_null(column++);
-	pg_array_text(column++, row->rule->conf->method);
+	pg_array_text(column++, rule_method(row->rule));
 	add_slice(column++, batch, row->url);
 	add_slice(column++, batch, row->headers);
 	add_body(column++, batch, row);

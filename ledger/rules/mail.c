@@ -275,6 +275,13 @@ static char *find(const char *headers, const char *name, struct buf *value)
 	return NULL;
 }
 
+void mail_sender(const char *headers, struct buf *address)
+{
+	struct buf name BUF_AUTO = { 0 }, value BUF_AUTO = { 0 };
+	if (find(headers, "From", &value))
+		(void)split(value.data, &name, address);
+}
+
 static bool add_header(const char *headers, struct err *err, struct mail *mail)
 {
 	struct buf value BUF_AUTO = { 0 };

@@ -28,6 +28,9 @@ MUST_USE bool mail_address(const char *text, struct err *err, struct buf *addres
 /* Appends "<KEY@DOMAIN>", the domain that of the sender's address; the same key gives the same. */
 void mail_message_id(const char *key, const char *sender, struct buf *out);
 
+/* The sender's address in a recorded request; nothing is appended when there is none. */
+void mail_sender(const char *headers, struct buf *address);
+
 /* The message of a recorded request. The error says which header is missing or is no address. */
 MUST_USE bool mail_compose(const char *headers, const char *body, size_t length, const char *key,
 			   usec_t wall, struct err *err, struct mail *mail);

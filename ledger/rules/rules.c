@@ -123,6 +123,9 @@ static void code_done(struct rule_code *code)
 	template_free(code->tenant);
 	template_free(code->serial);
 	template_free(code->path);
+	template_free(code->mail.from);
+	template_free(code->mail.to);
+	template_free(code->mail.subject);
 	template_free(code->body);
 	pairs_done(&code->query);
 	pairs_done(&code->headers);
@@ -196,6 +199,16 @@ void rules_free(struct rules *rules)
 	free(rules->targets);
 	free(rules->values);
 	free(rules);
+}
+
+bool target_is_mail(const struct target *target)
+{
+	return target->profile->protocol == CONF_PROTOCOL_MAIL;
+}
+
+const char *rule_method(const struct rule *rule)
+{
+	return target_is_mail(rule->target) ? RULES_MAIL : rule->conf->method;
 }
 
 size_t rules_target_count(const struct rules *rules)

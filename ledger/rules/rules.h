@@ -38,6 +38,11 @@ MUST_USE bool rules_new_redacted(const struct conf *conf, struct buf *faults, st
 				 struct rules **rules_r);
 void rules_free(struct rules *rules);
 
+/* As it is recorded: of mail RULES_MAIL, not the configured one. */
+#define RULES_MAIL "MAIL"
+const char *rule_method(const struct rule *rule);
+bool target_is_mail(const struct target *target);
+
 size_t rules_target_count(const struct rules *rules);
 const struct target *rules_target(const struct rules *rules, size_t index);
 /* NULL when the effect has left the configuration. */
@@ -60,7 +65,8 @@ struct draft {
 	struct buf url;
 	struct buf serial_key; /* "": sent in no order */
 	/* Content-Type, the target's headers and the effect's, rendered: "Name: value\n" each. An
-	 * empty one is left out. The key and the secret are not here: the sender adds them. */
+	 * empty one is left out. The key and the secret are not here: the sender adds them. Of
+	 * mail: From, To and Subject. */
 	struct buf headers;
 	struct buf body;    /* empty when body_is_value */
 	bool body_is_value; /* the event's value is sent byte for byte */

@@ -13,7 +13,8 @@
 #include "webhook.h"
 
 #define DEFAULT_CONTENT_TYPE "application/json"
-#define FIXED_TEMPLATES      5 /* of an effect, beside those of query and headers */
+#define MAIL_CONTENT_TYPE    "text/plain"
+#define FIXED_TEMPLATES      8 /* of an effect, beside those of query and headers */
 
 struct checker {
 	struct rules *rules;
@@ -135,6 +136,21 @@ static void check_header_name(const struct checker *checker, const char *key, co
 		FAULT(checker, key, "the header Host cannot be set: it is made from the url");
 }
 
+/* Its templates are compiled with each effect, whose pointers they read; what is wrong with them is
+ * said once. */
+static void check_mail_target(const struct checker *checker, const struct target *target)
+{
+	const struct conf_target *conf = target->conf;
+	const char *colon = strchr(conf->auth, ':');
+
+	template_free(compile(checker, "from", conf->from, TEMPLATE_HEADER));
+	template_free(compile(checker, "to", conf->to, TEMPLATE_HEADER));
+	template_free(compile(checker, "subject", conf->subject, TEMPLATE_HEADER));
+	if (colon && strcmp(colon, ":${secret}") != 0)
+		FAULT(checker, "auth",
+		      "a user's name with a \":\" in it cannot be told from the password");
+}
+
 static void compile_target(const struct checker *checker, struct target *target)
 {
 	const struct conf_target *conf = target->conf;
@@ -144,6 +160,8 @@ static void compile_target(const struct checker *checker, struct target *target)
 	while (length && conf->url[length - 1] == '/')
 		length--;
 	target->base = mem_text_n(conf->url, length);
+	if (target_is_mail(target))
+		check_mail_target(checker, target);
 	if (target->profile->protocol == CONF_PROTOCOL_WEBHOOK)
 		read_signing_keys(checker, target);
 	else
@@ -297,6 +315,40 @@ static void compile_body(const struct checker *checker, struct rule_code *code,
 			     *effect->body ? body_context(code->content_type) : TEMPLATE_TEXT);
 }
 
+static void compile_mail(const struct checker *checker, const struct rule *rule,
+			 struct rule_code *code)
+{
+	const struct conf_target *target = rule->target->conf;
+	const struct conf_effect *effect = rule->conf;
+	struct json_paths *pointers = checker->rules->pointers;
+	struct rule_mail *mail = &code->mail;
+
+	code->content_type = "";
+	if (*effect->content_type && strcasecmp(effect->content_type, MAIL_CONTENT_TYPE) != 0)
+		FAULT(checker, "request.content_type",
+		      "mail is sent as \"" MAIL_CONTENT_TYPE "\", in UTF-8");
+	if (effect->has_body)
+		code->body = compile(checker, "request.body", effect->body, TEMPLATE_TEXT);
+	else
+		FAULT(checker, "request.body", "is required for mail: it is the text");
+	(void)(template_compile(target->from, TEMPLATE_HEADER, pointers, NULL, &mail->from) &&
+	       template_compile(target->to, TEMPLATE_HEADER, pointers, NULL, &mail->to) &&
+	       template_compile(target->subject, TEMPLATE_HEADER, pointers, NULL, &mail->subject));
+}
+
+static void compile_http(const struct checker *checker, const struct rule *rule,
+			 struct rule_code *code)
+{
+	const struct conf_effect *effect = rule->conf;
+
+	compile_path(checker, code, effect->path);
+	compile_pairs(checker, "request.query", &effect->query, TEMPLATE_QUERY, &code->query);
+	compile_pairs(checker, "request.headers", &effect->headers, TEMPLATE_HEADER,
+		      &code->headers);
+	inherit_headers(rule, code);
+	compile_body(checker, code, effect);
+}
+
 static void compile_effect(const struct checker *checker, struct rule *rule, struct rule_code *code)
 {
 	const struct conf_effect *effect = rule->conf;
@@ -309,12 +361,10 @@ static void compile_effect(const struct checker *checker, struct rule *rule, str
 		code->tenant = compile(checker, "tenant", effect->tenant, TEMPLATE_TENANT);
 	if (*effect->serialize_by)
 		code->serial = compile(checker, "serialize_by", effect->serialize_by, TEMPLATE_KEY);
-	compile_path(checker, code, effect->path);
-	compile_pairs(checker, "request.query", &effect->query, TEMPLATE_QUERY, &code->query);
-	compile_pairs(checker, "request.headers", &effect->headers, TEMPLATE_HEADER,
-		      &code->headers);
-	inherit_headers(rule, code);
-	compile_body(checker, code, effect);
+	if (target_is_mail(rule->target))
+		compile_mail(checker, rule, code);
+	else
+		compile_http(checker, rule, code);
 	for (size_t i = 0; i < rule_template_count(code); i++) {
 		const struct template_code *template = rule_template(code, i);
 		size_t index;
@@ -330,9 +380,10 @@ size_t rule_template_count(const struct rule_code *code)
 
 const struct template_code *rule_template(const struct rule_code *code, size_t at)
 {
-	const struct template_code *first[FIXED_TEMPLATES] = { code->key, code->tenant,
-							       code->serial, code->path,
-							       code->body };
+	const struct template_code *first[FIXED_TEMPLATES] = {
+		code->key,  code->tenant,    code->serial,  code->path,
+		code->body, code->mail.from, code->mail.to, code->mail.subject,
+	};
 
 	if (at < FIXED_TEMPLATES)
 		return first[at];

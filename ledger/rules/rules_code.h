@@ -15,11 +15,17 @@ struct rule_pairs {
 	size_t count;
 };
 
+/* Of mail; NULL else. */
+struct rule_mail {
+	struct template_code *from, *to, *subject;
+};
+
 struct rule_code {
 	struct template_code *key;
 	struct template_code *tenant; /* NULL: none */
 	struct template_code *serial; /* NULL: none */
-	struct template_code *path;
+	struct template_code *path;   /* NULL: mail */
+	struct rule_mail mail;
 	struct template_code
 		*body; /* NULL: the event's value is sent; an empty one sends nothing */
 	struct rule_pairs query;

@@ -7,6 +7,7 @@
 
 #include "escape.h"
 #include "fingerprint.h"
+#include "mail.h"
 #include "profile.h"
 #include "rules_code.h"
 
@@ -60,6 +61,8 @@ static bool make_url(const struct drafting *drafting, struct err *err)
 	size_t path;
 
 	buf_add_text(url, drafting->draft->rule->target->base);
+	if (!code->path)
+		return true; /* mail */
 	path = url->length;
 	if (!template_render(code->path, drafting->input, err, url))
 		return err_prefix(err, "request.path");
@@ -121,12 +124,37 @@ static bool make_content_type(const struct drafting *drafting, struct err *err)
 	return true;
 }
 
+static bool make_mail_header(const struct drafting *drafting, const char *name,
+			     const struct template_code *template, struct err *err)
+{
+	struct buf value BUF_AUTO = { 0 };
+
+	if (!template_render(template, drafting->input, err, &value))
+		return err_prefix(err, "%s", name);
+	if (value.length > RULES_HEADER_MAX)
+		return err_set(err, "%s: %zu bytes long; at most %d are sent", name, value.length,
+			       RULES_HEADER_MAX);
+	buf_addf(&drafting->draft->headers, "%s: %s\n", name, buf_text(&value));
+	return true;
+}
+
+static bool make_mail_headers(const struct drafting *drafting, struct err *err)
+{
+	const struct rule_mail *mail = &drafting->code->mail;
+
+	return make_mail_header(drafting, "From", mail->from, err) &&
+	       make_mail_header(drafting, "To", mail->to, err) &&
+	       make_mail_header(drafting, "Subject", mail->subject, err);
+}
+
 static bool make_headers(const struct drafting *drafting, struct err *err)
 {
 	const struct rule_pairs *pairs = &drafting->code->headers;
 	struct buf *headers = &drafting->draft->headers;
 	struct buf value BUF_AUTO = { 0 };
 
+	if (target_is_mail(drafting->draft->rule->target))
+		return make_mail_headers(drafting, err);
 	if (!make_content_type(drafting, err))
 		return false;
 	buf_add(headers, buf_text(&drafting->code->target_headers),
@@ -163,11 +191,26 @@ static bool make_body(const struct drafting *drafting, struct err *err)
 	return true;
 }
 
+/* What is recorded can be sent: it is made into a message once here, for nothing but its faults. */
+static bool check_mail(const struct drafting *drafting, struct err *err)
+{
+	const struct draft *draft = drafting->draft;
+	struct mail mail = { 0 };
+
+	if (!target_is_mail(draft->rule->target))
+		return true;
+	const bool good =
+		mail_compose(buf_text(&draft->headers), buf_text(&draft->body), draft->body.length,
+			     buf_text(&draft->provider_key), 0, err, &mail);
+	mail_done(&mail);
+	return good;
+}
+
 static void request_fingerprint(const struct drafting *drafting)
 {
 	struct draft *draft = drafting->draft;
 	const struct event_source *source = &drafting->input->event->source;
-	const char *method = draft->rule->conf->method;
+	const char *method = rule_method(draft->rule);
 	struct fingerprint_part parts[] = {
 		{ method, strlen(method) },
 		{ draft->url.data, draft->url.length },
@@ -247,7 +290,7 @@ bool draft_make(struct draft *draft, const struct rule *rule, const struct templ
 	draft->not_after = later(time == USEC_NEVER ? now : time, rule->conf->not_after);
 	if (check_line_breaks(&drafting, &why) && make_url(&drafting, &why) &&
 	    make_serial_key(&drafting, &why) && make_headers(&drafting, &why) &&
-	    make_body(&drafting, &why))
+	    make_body(&drafting, &why) && check_mail(&drafting, &why))
 		request_fingerprint(&drafting);
 	else
 		die(&drafting, why.text);

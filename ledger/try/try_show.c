@@ -7,6 +7,7 @@
 
 #include "intake/dead_letter.h"
 #include "mem.h"
+#include "rules/mail.h"
 #include "rules/profile.h"
 #include "rules/webhook.h"
 
@@ -79,6 +80,16 @@ static void put_header(struct buf *out, const char *line, size_t length)
 	put_line(out, shown.data, shown.length);
 }
 
+static void put_message_id(struct buf *out, const struct draft *draft)
+{
+	struct buf sender BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
+
+	mail_sender(buf_text(&draft->headers), &sender);
+	buf_add_text(&line, "Message-ID: ");
+	mail_message_id(buf_text(&draft->provider_key), buf_text(&sender), &line);
+	put_line(out, line.data, line.length);
+}
+
 static void put_headers(struct buf *out, const struct draft *draft)
 {
 	const struct target *target = draft->rule->target;
@@ -87,6 +98,10 @@ static void put_headers(struct buf *out, const struct draft *draft)
 
 	for (; (end = strchr(at, '\n')); at = end + 1)
 		put_header(out, at, (size_t)(end - at));
+	if (target_is_mail(target)) {
+		put_message_id(out, draft);
+		return;
+	}
 	if (profile_header(target, buf_text(&draft->provider_key), &line))
 		put_line(out, line.data, line.length);
 	buf_clear(&line);
@@ -163,7 +178,7 @@ static void put_request(const struct showing *showing, const struct draft *draft
 {
 	const struct event_source *source = showing->source;
 
-	buf_addf(showing->out, INDENT "request\n" INDENT INDENT "%s ", draft->rule->conf->method);
+	buf_addf(showing->out, INDENT "request\n" INDENT INDENT "%s ", rule_method(draft->rule));
 	try_put_text(showing->out, buf_text(&draft->url), draft->url.length);
 	buf_add_char(showing->out, '\n');
 	put_headers(showing->out, draft);

@@ -325,8 +325,8 @@ def named(part: str) -> set[str]:
 
 @pytest.mark.parametrize("part", ["relay", "ledger"])
 def test_the_table_has_every_point(part: str):
-    """And every point is at one place."""
-    found = points(part)
+    """And every point is at one place. Those of mail have their cases in test_mail.py."""
+    found = [name for name in points(part) if not name.startswith("mail.")]
     assert sorted(found) == sorted(named(part))
 
 

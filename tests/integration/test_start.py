@@ -99,7 +99,7 @@ effects = ( { name = "e"; on = { topic = "t"; typ = "x"; }; target = "nobody"; k
         '5: relay.lease: is a number; write a duration in quotes, for example "30s"',
         "5: relay.nonsense: unknown key",
         '6: ledger.start: "yesterday" is not "earliest", "latest" or a time such as',
-        "7: targets[0].url: the scheme must be http or https",
+        "7: targets[0].url: the scheme must be http, https, smtp or smtps",
         '8: effects[0].on.typ: unknown key; did you mean "type"?',
         '8: effects[0].target: "nobody" is not the name of one of targets',
     ]

@@ -536,7 +536,7 @@ static const struct fault_case {
 	{ "targets = ( { profile = \"nope\"; } );",
 	  "2: targets[0].profile: \"nope\" is neither a shipped profile nor one of profiles" },
 	{ "targets = ( { url = \"smpt://mail\"; } );",
-	  "2: targets[0].url: the scheme must be http or https" },
+	  "2: targets[0].url: the scheme must be http, https, smtp or smtps" },
 	{ "targets = ( { url = \"https://u:p@h/\"; } );",
 	  "2: targets[0].url: holds a user name; write auth and secret_file instead" },
 	{ "targets = ( { url = \"https://h/?a=b\"; } );",
@@ -659,7 +659,7 @@ static void all_faults_are_told_at_once_in_the_order_of_the_file(void **state)
 		"a shipped profile, as \"stripe-v1\", or one of profiles\n"
 		"c.conf:9: targets[1].timeout: \"3\" is not a duration; write for example "
 		"\"30s\"\n"
-		"c.conf:10: targets[1].url: the scheme must be http or https\n"
+		"c.conf:10: targets[1].url: the scheme must be http, https, smtp or smtps\n"
 		"c.conf:13: effects[0].key: is required: template of the idempotency key, made "
 		"from what is the same whenever the same operation is asked for\n"
 		"c.conf:13: effects[0].on.topic: is required: Kafka topic\n"
@@ -706,7 +706,8 @@ static void what_each_program_requires(void **state)
 		"c.conf:2: targets[0].profile: is required: how it treats an idempotency key: "
 		"a shipped profile, as \"stripe-v1\", or one of profiles\n"
 		"c.conf:2: targets[0].url: is required: http:// or https://, host, and where "
-		"there is one a path that all requests begin with\n");
+		"there is one a path that all requests begin with; or smtp:// or smtps://, "
+		"host, and the name we go by there\n");
 	fixture_write("k.properties", "bootstrap.servers=h:9092\n");
 	conf_free(load("kafka = { properties_file = \"k.properties\"; };", CONF_RELAY));
 }

@@ -11,7 +11,6 @@
 #include "conf_fixture.h"
 #include "conf_keys.h"
 #include "conf_later.h"
-#include "conf_profiles.h"
 
 #define KAFKA "kafka = { properties = ( (\"bootstrap.servers\", \"b:1\") ); };\n"
 
@@ -198,34 +197,6 @@ static void a_list_must_be_empty(void **state)
 	}
 }
 
-static void no_target_names_a_profile_that_comes_later(void **state)
-{
-	(void)state;
-	struct buf none = { 0 };
-	struct conf *conf = NULL;
-	fixture_write("shipped.conf", KAFKA);
-	assert_true(conf_load("shipped.conf", CONF_RELAY, &none, &conf));
-	for (size_t i = 0; i < conf->profile_count; i++) {
-		const char *name = conf->profiles[i].name;
-		struct place place = { 0 };
-		struct buf value = { 0 }, expected = { 0 };
-		buf_add_text(&place.open, "targets = ( { ");
-		buf_add_text(&place.close, "} );\n");
-		buf_addf(&value, "\"%s\"", name);
-		char *faults = faults_of(&place, "profile", value.data);
-		buf_addf(&expected,
-			 "c.conf:2: targets[0].profile: \"%s\" is not built yet in this version\n",
-			 name);
-		assert_int_equal(strstr(faults, expected.data) != NULL, conf_profiles_later(name));
-		free(faults);
-		buf_done(&value);
-		buf_done(&expected);
-		buf_done(&place.open);
-		buf_done(&place.close);
-	}
-	conf_free(conf);
-}
-
 static void the_environment_is_refused_too(void **state)
 {
 	(void)state;
@@ -258,7 +229,6 @@ int main(void)
 		cmocka_unit_test(the_default_may_be_said),
 		cmocka_unit_test(it_is_not_printed),
 		cmocka_unit_test(a_list_must_be_empty),
-		cmocka_unit_test(no_target_names_a_profile_that_comes_later),
 		cmocka_unit_test(the_environment_is_refused_too),
 		cmocka_unit_test(which_keys_come_later),
 	};

@@ -305,9 +305,43 @@ static void every_outcome_has_a_name(void **state)
 	assert_string_equal(outcome_name(OUTCOME_UNRENDERED), "unrendered");
 }
 
+static void mail_has_its_outcomes(void **state)
+{
+	(void)state;
+	static const struct {
+		enum smtp_end end;
+		int reply;
+		const char *class;
+		enum outcome outcome;
+		bool unsent;
+		const char *error_class;
+	} cases[] = {
+		{ SMTP_ACCEPTED, 250, "", OUTCOME_APPLIED, false, "" },
+		{ SMTP_REFUSED, 550, "", OUTCOME_REFUSED, false, "smtp 550" },
+		{ SMTP_REFUSED, 0, "too large", OUTCOME_REFUSED, false, "too large" },
+		{ SMTP_LATER, 451, "", OUTCOME_TRY_LATER, false, "smtp 451" },
+		{ SMTP_LATER, 0, "reset", OUTCOME_TRY_LATER, false, "reset" },
+		{ SMTP_NOT_SENT, 0, "dns", OUTCOME_NOT_SENT, true, "dns" },
+		{ SMTP_CREDENTIALS, 0, "login", OUTCOME_CREDENTIALS, true, "login" },
+		{ SMTP_CREDENTIALS, 530, "", OUTCOME_CREDENTIALS, true, "smtp 530" },
+		{ SMTP_ABORTED, 0, "aborted", OUTCOME_ABORTED, true, "aborted" },
+		{ SMTP_UNKNOWN, 0, "timeout", OUTCOME_NO_ANSWER, false, "timeout" },
+		{ SMTP_UNKNOWN, 554, "", OUTCOME_NO_ANSWER, false, "smtp 554" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct verdict verdict;
+		outcome_of_mail(cases[i].end, cases[i].reply, cases[i].class, &verdict);
+		assert_int_equal(verdict.outcome, cases[i].outcome);
+		assert_int_equal(verdict.unsent, cases[i].unsent);
+		assert_string_equal(verdict.error_class, cases[i].error_class);
+		assert_false(verdict.settles_key || verdict.replayed || verdict.retry_after);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mail_has_its_outcomes),
 		cmocka_unit_test(statuses_have_their_outcome),
 		cmocka_unit_test(modes_without_a_key),
 		cmocka_unit_test(stored_answers_are_about_the_key),

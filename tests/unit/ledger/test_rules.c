@@ -918,6 +918,15 @@ struct fault_case {
 #define TARGET(rest)                                                                               \
 	"{ name = \"payments\"; url = \"http://h\"; profile = \"stripe-v1\"; " rest " }"
 
+#define MAIL_TO(to)                                                                                \
+	"{ name = \"payments\"; url = \"smtp://h\"; profile = \"smtp\"; from = \"a@b\"; to = "     \
+	"\"" to "\"; subject = \"s\"; }"
+#define MAIL(rest)                                                                                 \
+	"{ name = \"payments\"; url = \"smtp://h\"; profile = \"smtp\"; from = \"a@b\"; to = "     \
+	"\"${/to}\"; subject = \"s\"; " rest " }"
+#define MAILED(rest) KEYED("mode = \"at_most_once\"; " rest)
+#define TEXT         "request = { body = \"x\"; };"
+
 static const struct fault_case fault_cases[] = {
 	/* Keys. */
 	{ NULL, KEY("charge"), "effects[0].key: is the same for every event" },
@@ -984,6 +993,14 @@ static const struct fault_case fault_cases[] = {
 	  "!targets[0].secret_file: is read by nobody" },
 	{ TARGET("headers = ( (\"a\", \"${/id}\") );"), KEYED(""),
 	  "targets[0].headers[0]: a target's headers are sent as they are written" },
+	/* Mail. */
+	{ MAIL("auth = \"a:b:${secret}\"; secret_file = \"/nonexistent/x\";"), MAILED(TEXT),
+	  "targets[0].auth: a user's name with a \":\"" },
+	{ MAIL(""), MAILED(TEXT), "" },
+	{ MAIL(""), MAILED(""), "effects[0].request.body: is required for mail" },
+	{ MAIL(""), MAILED("request = { body = \"x\"; content_type = \"text/html\"; };"),
+	  "effects[0].request.content_type: mail is sent as \"text/plain\"" },
+	{ MAIL_TO("${/a"), MAILED(TEXT), "targets[0].to: " },
 	{ TARGET("headers = ( (\"hOST\", \"x\") );"), KEYED(""),
 	  "targets[0].headers[0]: the header Host cannot be set" },
 };

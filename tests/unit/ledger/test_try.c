@@ -130,7 +130,10 @@ static const char configuration[] =
 	"    headers = ( (\"X-Api-Key\", \"hush\"), (\"X-Plain\", \"shown\") ); },\n"
 	"  { name = \"other\"; url = \"http://other.test\"; profile = \"quoted\"; },\n"
 	"  { name = \"hook\"; url = \"http://hook.test\"; profile = \"standard-webhooks\";\n"
-	"    secret_file = \"/nonexistent/secret\"; } );\n"
+	"    secret_file = \"/nonexistent/secret\"; },\n"
+	"  { name = \"mail\"; url = \"smtps://mail.test\"; profile = \"smtp\";\n"
+	"    auth = \"me:${secret}\"; secret_file = \"/nonexistent/secret\";\n"
+	"    from = \"Shop <shop@x.test>\"; to = \"${/email}\"; subject = \"No. ${/a}\"; } );\n"
 	"effects = (\n"
 	"  { name = \"charge\"; on = { topic = \"orders\"; type = (\"placed\", \"paid\"); };\n"
 	"    target = \"pay\"; key = \"o:${/id}\"; tenant = \"${header:tenant|}\";\n"
@@ -145,7 +148,11 @@ static const char configuration[] =
 	"    key = \"${subject}\"; retention = \"7d\"; },\n"
 	"  { name = \"tell\"; on = { topic = \"told\"; }; target = \"hook\"; key = "
 	"\"t:${/a}.${/b}\";\n"
-	"    retention = \"7d\"; } );\n";
+	"    retention = \"7d\"; },\n"
+	"  { name = \"write\"; on = { topic = \"mailed\"; }; target = \"mail\"; key = "
+	"\"m:${/a}\";\n"
+	"    mode = \"at_most_once\"; retention = \"7d\"; request = { body = \"Hi ${/a}\"; }; } "
+	");\n";
 
 struct world {
 	struct conf *conf;
@@ -243,6 +250,28 @@ static void what_signs_is_not_shown(void **state)
 					 "        webhook-signature: [redacted]\n    body "));
 }
 
+static void mail_is_shown(void **state)
+{
+	struct buf out BUF_AUTO = { 0 }, no BUF_AUTO = { 0 };
+	assert_true(show(*state,
+			 "{\"topic\":\"mailed\",\"payload\":{\"a\":1,\"email\":\"a@b.test\"}}",
+			 &out));
+	assert_non_null(strstr(out.data, "    request\n"
+					 "        MAIL smtps://mail.test\n"
+					 "        From: Shop <shop@x.test>\n"
+					 "        To: a@b.test\n"
+					 "        Subject: No. 1\n"
+					 "        Message-ID: <m=3A1@x.test>\n"
+					 "    body          4 bytes\n"
+					 "        Hi 1\n"));
+	assert_null(strstr(out.data, "secret"));
+	assert_false(show(*state,
+			  "{\"topic\":\"mailed\",\"payload\":{\"a\":1,\"email\":\"a@b.test, "
+			  "c@d.test\"}}",
+			  &no));
+	assert_non_null(strstr(no.data, "    dead          To: is not one address"));
+}
+
 static void deaths_and_poison_have_their_reason(void **state)
 {
 	static const struct {
@@ -332,6 +361,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_event_is_refused),
 		cmocka_unit_test(requests_are_shown),
 		cmocka_unit_test(what_signs_is_not_shown),
+		cmocka_unit_test(mail_is_shown),
 		cmocka_unit_test(deaths_and_poison_have_their_reason),
 		cmocka_unit_test(bodies_cannot_play_on_a_terminal),
 		cmocka_unit_test(a_long_body_is_whole),
