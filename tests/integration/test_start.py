@@ -129,7 +129,7 @@ effects = ( { name = "e"; on = { topic = "t"; typ = "x"; }; target = "nobody"; k
     ({"request": {"headers": [("X", "a\r\nY: b")]}}, "request.headers[0]", "control character"),
     ({"request": {"query": [("a", "${/b")]}}, "request.query[0]", "is never closed"),
     ({"request": {"method": "TRACE"}}, "request.method", "TRACE"),
-    ({"mode": "at_most_once"}, "mode", "is not served by this version"),
+    ({"mode": "natural"}, "mode", 'needs request.method "PUT" or "DELETE"'),
     ({"retention": None}, "retention", "is required"),
     ({"target": "paymens"}, "target", '"paymens" is not the name of one of targets'),
 ])
