@@ -14,7 +14,9 @@
 
 static const struct conf_key general_keys[] = {
 	KEY(conf_general, environment, CONF_TEXT, "",
-	    "name of this environment, \"production\" or \"staging\"; shown to people",
+	    "name of this environment, \"production\" or \"staging\"; shown to people, and told to "
+	    "the "
+	    "database, so that a copy of it is known as one",
 	    RANGE(0, 128)),
 	KEY(conf_general, production, CONF_BOOL, "false", "this is the real thing: ask twice"),
 	KEY(conf_general, instance, CONF_TEXT, "",
