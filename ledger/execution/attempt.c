@@ -437,8 +437,10 @@ static void take_back(struct attempt *attempt)
 
 void attempts_take_back(struct attempts *attempts)
 {
-	while (attempts->first)
-		take_back(attempts->first);
+	for (struct attempt *attempt = attempts->first, *next; attempt; attempt = next) {
+		next = attempt->next; /* nothing but this one ends */
+		take_back(attempt);
+	}
 }
 
 size_t attempts_count(const struct attempts *attempts)
