@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+import threading
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Iterator
 
 import psycopg2
@@ -22,6 +23,29 @@ def cut_off(world: World, statement: str, event: str) -> None:
         world.postgres.query("SELECT pg_terminate_backend(%s)", row)
 
 
+PROBE = "SELECT pg_logical_emit_message(true, 'probe', '')"
+
+
+def _wait_unanswered(cursor: Any, conninfo: str) -> None:
+    """Until commits do wait: a process of the server's own puts the setting into force."""
+    def commit() -> None:
+        with suppress(psycopg2.Error), closing(psycopg2.connect(conninfo)) as probe:
+            probe.autocommit = True
+            probe.cursor().execute(PROBE)
+    probes: list[threading.Thread] = []
+
+    def waits() -> list[tuple[int]]:
+        if not probes or not probes[-1].is_alive():
+            probes.append(threading.Thread(target=commit, daemon=True))
+            probes[-1].start()
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE query = %s "
+                       "AND wait_event = 'SyncRep'", (PROBE,))
+        return cursor.fetchall()
+    for row in waiting.until(waits, 10, "commits to wait"):
+        cursor.execute("SELECT pg_terminate_backend(%s)", row)
+    probes[-1].join(10)
+
+
 @contextmanager
 def unanswered_commits(world: World) -> Iterator[Any]:
     """Commits wait for a standby that does not exist: whoever is cut off meanwhile has committed
@@ -33,6 +57,7 @@ def unanswered_commits(world: World) -> Iterator[Any]:
         cursor.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         cursor.execute("SELECT pg_reload_conf()")
         try:
+            _wait_unanswered(cursor, world.postgres.conninfo(world.database))
             yield cursor
         finally:
             cursor.execute("ALTER SYSTEM RESET synchronous_standby_names")
