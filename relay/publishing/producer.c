@@ -371,7 +371,7 @@ static const struct preset {
 	const char *value;
 } presets[] = {
 	{ "compression.codec", "compression.type", "none", "lz4" },
-	{ "linger.ms", "queue.buffering.max.ms", "5", "0.5" },
+	{ "linger.ms", "queue.buffering.max.ms", "5", "0" },
 	{ "client.id", "client.id", "rdkafka", "counterfoil-relay" },
 	{ "socket.nagle.disable", "socket.nagle.disable", "false", "true" },
 	{ "reconnect.backoff.max.ms", "reconnect.backoff.max.ms", "10000", "2000" },

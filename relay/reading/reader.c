@@ -7,6 +7,7 @@
 #include "mem.h"
 
 #define LIST_EVERY   (50 * USEC_MS)
+#define BUSY_FOR     (100 * USEC_MS) /* after the last row */
 #define COSTLY       (20 * USEC_MS)
 #define COST_MAX     USEC_SEC /* of one poll; behind a lock it waits, and costs nothing */
 #define STUCK_AFTER  USEC_SEC /* of pages that are full of known rows */
@@ -32,6 +33,7 @@ struct reader {
 	struct second second;
 
 	usec_t pace;        /* between two polls of the head */
+	usec_t busy_until;  /* rows have come lately, so that others will */
 	usec_t next;        /* earliest time of the next one */
 	usec_t paused;      /* both are, until then */
 	usec_t stuck_since; /* 0: not stuck; see note_stuck() */
@@ -261,8 +263,8 @@ void reader_saw(struct reader *reader, int64_t id)
 	reader->learned = gaps_saw(reader->gaps, id) || reader->learned;
 }
 
-/* At once while there is more, else soon, and ever later while nothing comes; after one that cost
- * the server much, at least as long as it took. */
+/* At once while there is more, else soon, and ever later once nothing has come for a while; after
+ * one that cost the server much, at least as long as it took. */
 static void keep_pace(struct reader *reader, const struct reader_poll *poll, bool more, bool any,
 		      usec_t now)
 {
@@ -270,6 +272,8 @@ static void keep_pace(struct reader *reader, const struct reader_poll *poll, boo
 	usec_t idle = reader->settings.poll_idle;
 	usec_t took = cost_of(poll, now);
 	if (any)
+		reader->busy_until = now + BUSY_FOR;
+	if (now <= reader->busy_until)
 		reader->pace = reader->settings.poll_busy;
 	else
 		reader->pace = slower < idle ? slower : idle;

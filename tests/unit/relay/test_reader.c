@@ -118,17 +118,21 @@ static void it_is_fast_when_busy_and_slow_when_idle(void **state)
 	(void)state;
 	static const struct {
 		size_t rows;
+		usec_t later; /* than the page before, in milliseconds */
 		usec_t wait;
 	} pages[] = {
-		{ 10, 0 }, /* a full page: there is more */
-		{ 1, 2 },  { 0, 4 }, { 0, 8 }, { 0, 16 }, { 0, 25 }, { 0, 25 }, { 10, 0 }, { 1, 2 },
+		{ 10, 0, 0 }, /* a full page: there is more */
+		{ 1, 0, 2 },  { 0, 50, 2 },  { 0, 50, 2 },  { 0, 1, 4 },   { 0, 4, 8 },
+		{ 0, 8, 16 }, { 0, 16, 25 }, { 0, 25, 25 }, { 10, 25, 0 }, { 1, 0, 2 },
 	};
+	usec_t now = NOW;
 	struct reader *reader = reader_new(&settings);
 	int64_t id = 1;
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-		(void)read_page(reader, NOW, id, pages[i].rows);
+		now += pages[i].later * USEC_MS;
+		(void)read_page(reader, now, id, pages[i].rows);
 		id += (int64_t)pages[i].rows;
-		assert_int_equal(reader_wait(reader, NOW), pages[i].wait * USEC_MS);
+		assert_int_equal(reader_wait(reader, now), pages[i].wait * USEC_MS);
 	}
 	reader_free(reader);
 }
