@@ -67,7 +67,7 @@ static bool is_among(const struct burial_row *row, const int64_t *ids, size_t co
 size_t burial_moved(struct burial *burial, const int64_t *ids, size_t count, bool *vanished_r)
 {
 	size_t left = 0;
-	for (; burial->taken > 0; burial->taken--) {
+	for (; burial->taken > 0 && burial->first; burial->taken--) {
 		struct burial_row *row = burial->first;
 		burial->first = row->next;
 		if (!burial->first)

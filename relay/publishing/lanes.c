@@ -42,9 +42,14 @@ static void unindex(struct lanes *lanes, uint64_t key)
 	lanes->index[hole] = 0;
 }
 
+static uint32_t number_of(const struct lanes *lanes, uint64_t key)
+{
+	return lanes->index[slot_of(lanes, key)];
+}
+
 static struct lane *lane_of(const struct lanes *lanes, uint64_t key)
 {
-	uint32_t number = lanes->index[slot_of(lanes, key)];
+	uint32_t number = number_of(lanes, key);
 	return number ? &lanes->all[number - 1] : NULL;
 }
 
@@ -70,9 +75,8 @@ static void take_out(struct lanes *lanes, struct lane *lane)
 
 void lanes_in(struct lanes *lanes, uint64_t key, uint32_t bytes, usec_t now)
 {
-	struct lane *lane = lane_of(lanes, key);
-	if (!lane)
-		lane = add(lanes, key, now);
+	uint32_t number = number_of(lanes, key);
+	struct lane *lane = number ? &lanes->all[number - 1] : add(lanes, key, now);
 	lane->rows++;
 	lane->bytes += bytes;
 }

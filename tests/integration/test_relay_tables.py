@@ -4,6 +4,7 @@ refused, in words; and the dry run."""
 from __future__ import annotations
 
 import json
+import random
 import re
 from contextlib import closing
 from typing import Any, Callable
@@ -438,6 +439,32 @@ def test_ids_that_are_not_drawn_one_by_one(world: World):
     published(world, 2)
     add_event(world, "first", seq=6000)     # below the position: the next sweep finds it
     published(world, 3)
+
+
+def test_writers_whose_ids_come_from_a_cache(world: World):
+    """R2: each session draws a block of ids before it needs them, so that lower ones come later all
+    the time: what is published is what was committed."""
+    world.query(EVENTS + INDEX + "published_at IS NULL")
+    world.query("ALTER SEQUENCE public.events_seq_seq CACHE 20")
+    world.relay(sweep="200ms", **events(world.topic)).start()
+    sessions = [world.connect() for _ in range(6)]
+    chance = random.Random(7)
+    rolled_back = set()
+    for n in range(300):
+        session = chance.choice(sessions)
+        with session.cursor() as cursor:
+            cursor.execute("INSERT INTO public.events (kind, body, customer) VALUES ('k', %s, %s)",
+                           (f"row {n}", n % 5))
+        if chance.random() < 0.2:
+            session.rollback()
+            rolled_back.add(n)
+        elif chance.random() < 0.5:
+            session.commit()
+    for session in sessions:
+        session.close()                 # what is not committed is rolled back
+    committed = {body for (body,) in world.query("SELECT body FROM public.events")}
+    assert 100 < len(committed) < 300 - len(rolled_back)
+    assert bodies(published(world, len(committed))) == committed
 
 
 def test_our_own_ids_in_blocks(world: World):
