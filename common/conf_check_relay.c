@@ -1,4 +1,4 @@
-/* Checks of the relay's section: a foreign table must be mapped whole, and ours is what it is. */
+/* Checks of the relay's section: a mapped table must be mapped whole, and ours is what it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 static void refuse(struct conf_faults *faults, const char *key)
 {
 	conf_fault(faults, key,
-		   "is for a foreign table; relay.table is our own, \"" CONF_OWN_TABLE "\"");
+		   "is for a mapped table; relay.table is our own, \"" CONF_OWN_TABLE "\"");
 }
 
 static void check_own_columns(const struct conf_columns *columns, struct conf_faults *faults)
@@ -49,7 +49,7 @@ static void check_own(const struct conf_relay *relay, struct conf_faults *faults
 		refuse(faults, "relay.start_after");
 }
 
-/* --- a foreign table ---------------------------------------------------------------------------
+/* --- a mapped table ---------------------------------------------------------------------------
  */
 
 static bool said(const struct conf_faults *faults, const char *key)
@@ -61,16 +61,16 @@ static void check_said(const struct conf_relay *relay, struct conf_faults *fault
 {
 	if (!*relay->pending)
 		conf_fault(faults, "relay.pending",
-			   "is required for a foreign table; write the condition of the rows that "
+			   "is required for a mapped table; write the condition of the rows that "
 			   "are to be published, as in \"published_at IS NULL\", or \"true\" for "
 			   "all");
 	if (!said(faults, "relay.after_publish"))
 		conf_fault(faults, "relay.after_publish",
-			   "is required for a foreign table; write \"delete\", or \"mark\" and the "
+			   "is required for a mapped table; write \"delete\", or \"mark\" and the "
 			   "name of the column in relay.mark_column");
 	if (!said(faults, "relay.start_after"))
 		conf_fault(faults, "relay.start_after",
-			   "is required for a foreign table; rows with an id up to it are left "
+			   "is required for a mapped table; rows with an id up to it are left "
 			   "alone: the highest id of today publishes only what is new, 0 all there "
 			   "is");
 }

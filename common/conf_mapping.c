@@ -1,4 +1,4 @@
-/* How a foreign table and the topic of its rows are written. */
+/* How a mapped table and the topic of its rows are written. */
 #include <stdlib.h>
 #include <string.h>
 

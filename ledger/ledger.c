@@ -384,7 +384,9 @@ static bool listen_for_health(struct ledger *ledger)
 	if (!health_new(ledger->loop, address, ledger->meter->metrics, &events, &err,
 			&ledger->health)) {
 		err_prefix(&err, "http.ledger");
-		log_error(ledger->log, "cannot start", LOG_TEXT("error", err.text));
+		log_error(ledger->log, "cannot start", LOG_TEXT("error", err.text),
+			  LOG_TEXT("remedy", "give each process a port of its own: http.ledger, or "
+					     "COUNTERFOIL_HTTP_LEDGER=127.0.0.1:0 for a free one"));
 		return false;
 	}
 	log_info(ledger->log, "http listening",

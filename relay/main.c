@@ -87,7 +87,9 @@ static enum exit_code run(const struct conf *conf, struct log *log)
 	if (relay_listen(program.relay, &err)) {
 		loop_run(program.loop);
 	} else {
-		log_error(log, "cannot start", LOG_TEXT("text", err.text));
+		log_error(log, "cannot start", LOG_TEXT("text", err.text),
+			  LOG_TEXT("remedy", "give each process a port of its own: http.relay, or "
+					     "COUNTERFOIL_HTTP_RELAY=127.0.0.1:0 for a free one"));
 		program.code = EXIT_UNAVAILABLE;
 	}
 	relay_free(program.relay);

@@ -19,7 +19,7 @@ struct source_map_role {
 /* In the order of struct conf_columns. */
 static const struct source_map_role roles[] = {
 	{ "relay.columns.id", " int8 int4 ", "bigint or integer",
-	  "add one: ALTER TABLE %s ADD seq bigint GENERATED ALWAYS AS IDENTITY" },
+	  "add one: ALTER TABLE %s ADD seq bigint GENERATED ALWAYS AS IDENTITY UNIQUE" },
 	{ "relay.columns.event_id", " uuid ", "uuid",
 	  "add one: ALTER TABLE %s ADD event_id uuid NOT NULL DEFAULT gen_random_uuid()" },
 	{ "relay.columns.topic", NULL, "",

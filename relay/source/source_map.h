@@ -1,4 +1,4 @@
-/* How a foreign table is mapped: which columns it must have, whether theirs are of types that can
+/* How a mapped table is mapped: which columns it must have, whether theirs are of types that can
  * be published, and the statements that follow. Pure. */
 #ifndef COUNTERFOIL_RELAY_SOURCE_MAP_H
 #define COUNTERFOIL_RELAY_SOURCE_MAP_H

@@ -220,7 +220,7 @@ def test_only_pending_rows(world: World):
 
 
 def test_a_late_commit_is_not_skipped(world: World):
-    """A lower id that commits after higher ones is found; its holder is seen at the foreign table."""
+    """A lower id that commits after higher ones is found; its holder is seen at the mapped table."""
     world.query(EVENTS + INDEX + "published_at IS NULL")
     world.relay(sweep="10m", **events(world.topic)).start()
     with closing(world.connect()) as connection, connection.cursor() as cursor:

@@ -39,29 +39,29 @@ static const struct {
 	{ "", "" },
 	{ "table = \"counterfoil.outbox\"; start_after = 0; after_publish = \"delete\";", "" },
 	{ "table = \"\\\"counterfoil\\\".\\\"outbox\\\"\"; pending = \"true\";", SAYS
-	  "pending: is for a foreign table; relay.table is our own, \"counterfoil.outbox\"\n" },
+	  "pending: is for a mapped table; relay.table is our own, \"counterfoil.outbox\"\n" },
 	{ "columns = { id = \"seq\"; created_at = \"\"; }; topic = \"a\"; after_publish = "
 	  "\"mark\"; "
 	  "mark_column = \"m\"; start_after = 3;",
-	  SAYS "after_publish: is for a foreign table; relay.table is our own, "
+	  SAYS "after_publish: is for a mapped table; relay.table is our own, "
 	       "\"counterfoil.outbox\"\n" SAYS
-	       "columns.created_at: is for a foreign table; relay.table is our own, "
+	       "columns.created_at: is for a mapped table; relay.table is our own, "
 	       "\"counterfoil.outbox\"\n" SAYS
-	       "columns.id: is for a foreign table; relay.table is our own, "
+	       "columns.id: is for a mapped table; relay.table is our own, "
 	       "\"counterfoil.outbox\"\n" SAYS
-	       "mark_column: is for a foreign table; relay.table is our own, "
+	       "mark_column: is for a mapped table; relay.table is our own, "
 	       "\"counterfoil.outbox\"\n" SAYS
-	       "start_after: is for a foreign table; relay.table is our own, "
+	       "start_after: is for a mapped table; relay.table is our own, "
 	       "\"counterfoil.outbox\"\n" SAYS
-	       "topic: is for a foreign table; relay.table is our own, "
+	       "topic: is for a mapped table; relay.table is our own, "
 	       "\"counterfoil.outbox\"\n" },
 	{ MAPPED, "" },
 	{ "table = \"public.events\";", SAYS
-	  "after_publish: is required for a foreign table; write \"delete\", or \"mark\" and the "
+	  "after_publish: is required for a mapped table; write \"delete\", or \"mark\" and the "
 	  "name of the column in relay.mark_column\n" SAYS
-	  "pending: is required for a foreign table; write the condition of the rows that are "
+	  "pending: is required for a mapped table; write the condition of the rows that are "
 	  "to be published, as in \"published_at IS NULL\", or \"true\" for all\n" SAYS
-	  "start_after: is required for a foreign table; rows with an id up to it are left "
+	  "start_after: is required for a mapped table; rows with an id up to it are left "
 	  "alone: the highest id of today publishes only what is new, 0 all there is\n" },
 	{ "table = \"public.events\"; pending = \"true\"; after_publish = \"mark\"; start_after = "
 	  "0;",
