@@ -224,7 +224,8 @@ def test_a_row_published_again_is_the_same_to_the_byte(world: World):
     relay = outbox.relay(lease="1s")
     with outbox.deletions_wait():
         relay.start()
-        waiting.until(lambda: world.broker.count(world.topic) == rows, 10, "the first time")
+        waiting.until(lambda: world.broker.count(world.topic) == rows and
+                      outbox.waits_to_delete(relay), 10, "the first time, and its deletion to wait")
         relay.kill()
         outbox.terminate(relay)     # else the server goes on with what it was sent
     assert world.outbox() == rows

@@ -106,10 +106,11 @@ def test_a_big_body_is_shown_in_part(keys: Keys, console: Console):
 
 def judge(terminal: Terminal) -> tuple[int, str]:
     status = terminal.status()
-    # a dead pane says so itself, after it has scrolled by a line
-    seen = terminal.tmux("capture-pane", "-p", "-t", "a", "-S", "-")
-    lines = [line for line in seen.split("\n") if line and "Pane is dead" not in line]
-    return status, "".join(lines)
+    def said() -> str:
+        # a dead pane says so itself, after it has scrolled by a line
+        seen = terminal.tmux("capture-pane", "-p", "-t", "a", "-S", "-")
+        return "".join(line for line in seen.split("\n") if line and "Pane is dead" not in line)
+    return status, waiting.until(said, 5, "what it said to be read")  # tmux may learn of its end first
 
 
 def test_an_unknown_terminal_is_one_line(console: Console):

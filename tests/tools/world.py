@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
@@ -48,8 +49,8 @@ class World:
                                  **{"authorization": f"Bearer {SECRET}", **(provider or {})})
         self.provider.start()
         (directory / "secret").write_text(SECRET + "\n")
-        self.effects = [libconfig.merge({**CHARGE, "on": {"topic": topic, "type": "order.placed"}},
-                                        effect or {})]
+        charge = {**deepcopy(CHARGE), "on": {"topic": topic, "type": "order.placed"}}
+        self.effects = [libconfig.merge(charge, effect or {})]
         self.targets = [libconfig.merge(
             {"name": "payments", "url": self.provider.url, "profile": "stripe-v1",
              "secret_file": str(directory / "secret"), "auth": "Bearer ${secret}",
