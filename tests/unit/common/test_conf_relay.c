@@ -38,8 +38,8 @@ static const struct {
 } cases[] = {
 	{ "", "" },
 	{ "table = \"counterfoil.outbox\"; start_after = 0; after_publish = \"delete\";", "" },
-	{ "table = \"\\\"counterfoil\\\".\\\"outbox\\\"\"; pending = \"true\";", SAYS
-	  "pending: is for a mapped table; relay.table is our own, \"counterfoil.outbox\"\n" },
+	{ "table = \"\\\"counterfoil\\\".\\\"outbox\\\"\"; pending = \"true\";",
+	  SAYS "pending: is for a mapped table; relay.table is our own, \"counterfoil.outbox\"\n" },
 	{ "columns = { id = \"seq\"; created_at = \"\"; }; topic = \"a\"; after_publish = "
 	  "\"mark\"; "
 	  "mark_column = \"m\"; start_after = 3;",
