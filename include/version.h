@@ -5,8 +5,8 @@
 #define COUNTERFOIL_VERSION "0.1.0"
 
 /* The migration that this version's relay and ledger need at least, and its console. */
-#define COUNTERFOIL_SCHEMA         5
-#define COUNTERFOIL_CONSOLE_SCHEMA 5
+#define COUNTERFOIL_SCHEMA         7
+#define COUNTERFOIL_CONSOLE_SCHEMA 7
 
 /* Rises when a program would no longer be understood by an older schema's rules. A migration names
  * the oldest program that it still serves; an older one refuses to run. */

@@ -36,3 +36,20 @@ REVOKE ALL ON FUNCTION counterfoil.forget_audit FROM PUBLIC;
 -- Of an effect of mode at_most_once: a second time is fine, so what is not known to have happened is
 -- sent again (on_uncertain).
 ALTER TABLE counterfoil.effect ADD COLUMN resend boolean NOT NULL DEFAULT false;
+
+-- --- what follows from a completion -----------------------------------------------------------------
+
+-- A person signed for it: its event is still to be emitted, by a ledger.
+ALTER TABLE counterfoil.effect_state ADD COLUMN emit_due boolean NOT NULL DEFAULT false;
+CREATE INDEX effect_state_emit ON counterfoil.effect_state (id) WHERE emit_due;
+
+-- --- kill switches ------------------------------------------------------------------------------------
+
+-- What may not be claimed until somebody resumes it. (A target is held in target_state.)
+CREATE TABLE counterfoil.pause (
+  scope  text COLLATE "C" NOT NULL CHECK (scope IN ('everything', 'effect', 'tenant')),
+  name   text COLLATE "C" NOT NULL DEFAULT '',  -- of the effect or the tenant
+  who    text NOT NULL DEFAULT session_user,
+  reason text,
+  since  timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (scope, name));

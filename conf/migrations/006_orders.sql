@@ -1,0 +1,3 @@
+-- oldest program: 2
+-- What an operator may order of one key, beyond a replay: a new provider key, a decision about what
+-- is uncertain, a cancel, a note, an early take-over, the erasure of what is personal.

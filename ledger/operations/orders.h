@@ -1,0 +1,64 @@
+/* Orders: rows of counterfoil.operation that a ledger carries out, one at a time, under a lease of
+ * its own. Who serves some kinds of them makes one of these with the names of those kinds.
+ *
+ *   idle --a row is queued, or its owner's lease ran out--> carrying --ended--> idle
+ *                                                              \--paused, cancelled, lease lost-->
+ * idle
+ *
+ * An order survives its ledger: another one takes it over where `cursor` stands. So whoever carries
+ * one out must be able to do its last step twice. */
+#ifndef LEDGER_ORDERS_H
+#define LEDGER_ORDERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conf.h"
+#include "log.h"
+#include "loop.h"
+#include "pg.h"
+
+struct orders;
+
+/* One order while it is carried out. Texts live until the order has ended or was given up. */
+struct order {
+	int64_t id;
+	const char *operation; /* uuid */
+	const char *kind;
+	const char *params; /* JSON */
+	const char *cursor; /* "" at first */
+	const char *who;
+	const char *claims; /* JSON */
+	const char *reason;
+	double rate; /* keys a second; 0: none was asked for */
+	bool canary;
+	int64_t stop_after; /* 0: never */
+	int64_t total, done, failed, skipped;
+};
+
+struct orders_events {
+	/* It is ours: carry it out, in steps, and end it by orders_end(). */
+	void (*begin)(void *arg, const struct order *order);
+	/* It is ours no longer (paused, cancelled, lease lost, the ledger stops): not one step
+	 * more. What was sent to the database before stands. */
+	void (*give_up)(void *arg);
+	void *arg;
+};
+
+/* `kinds` live as long as the orders. pg is the caller's and outlives them; so is `owner`, the
+ * instance's id, set by orders_owner() (0: no lease, nothing is taken). */
+struct orders *orders_new(struct loop *loop, struct log *log, struct pg *pg,
+			  const char *const *kinds, size_t count,
+			  const struct orders_events *events);
+void orders_free(struct orders *orders); /* NULL is fine; gives nothing up by itself */
+void orders_owner(struct orders *orders, int64_t owner);
+void orders_stop(struct orders *orders); /* takes no more, gives up what is carried out */
+
+/* Adds to the figures of the order that is carried out, and sets the cursor unless it is NULL. */
+void orders_progress(struct orders *orders, int64_t done, int64_t failed, int64_t skipped,
+		     const char *cursor);
+/* state: "done", "stopped" or "failed". */
+void orders_end(struct orders *orders, const char *state, const char *detail);
+
+#endif
