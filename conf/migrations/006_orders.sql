@@ -1,3 +1,19 @@
 -- oldest program: 2
 -- What an operator may order of one key, beyond a replay: a new provider key, a decision about what
 -- is uncertain, a cancel, a note, an early take-over, the erasure of what is personal.
+
+-- --- audit ------------------------------------------------------------------------------------------
+
+-- An order that is not about a key (a hold, a pause, a bulk order) says what it is about: "target
+-- payments", "operation 42".
+ALTER TABLE counterfoil.audit
+  ADD COLUMN subject text COLLATE "C",
+  ALTER COLUMN effect_id DROP NOT NULL,
+  ALTER COLUMN idempotency_key DROP NOT NULL,
+  ALTER COLUMN target DROP NOT NULL,
+  ALTER COLUMN tenant DROP NOT NULL,
+  ALTER COLUMN from_state DROP NOT NULL,
+  ALTER COLUMN to_state DROP NOT NULL,
+  ALTER COLUMN before DROP NOT NULL,
+  ADD CONSTRAINT audit_of_something CHECK (subject IS NOT NULL
+    OR (effect_id, idempotency_key, target, tenant, from_state, to_state, before) IS NOT NULL);
