@@ -116,7 +116,8 @@ static bool settle(const struct pg_session *session, PGresult *result, struct er
 		   char *sqlstate_r, PGresult **result_r)
 {
 	ExecStatusType status = PQresultStatus(result);
-	bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+	bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK ||
+		    status == PGRES_EMPTY_QUERY;
 	if (!good)
 		explain(result, session->conn, err, sqlstate_r);
 	if (good && result_r)

@@ -153,13 +153,27 @@ def test_no_statement_walks_a_large_table(world: World, analyzed: Callable[[Worl
 
 # --- a backlog ------------------------------------------------------------------------------------
 
+STATEMENTS_OF_RELAY = """
+    SELECT sum(calls) FROM pg_stat_statements JOIN pg_roles r ON r.oid = userid
+    WHERE rolname = %s AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+
+
+def test_few_statements_for_many_rows(world: World):
+    """R39: a backlog is read and deleted by the thousand. (Rows that come one by one are another
+    matter: each is published at once.)"""
+    world.query("CREATE EXTENSION pg_stat_statements")
+    write(world, 100_000)
+    relay_of(world).start()
+    waiting.until(lambda: world.outbox() == 0, 60, "the outbox to be empty", every=0.05)
+    calls = world.value(STATEMENTS_OF_RELAY, (ROLE,))
+    assert calls / 100 <= 4
+
+
 def test_a_large_backlog(world: World):
-    """R27, R28, R39: millions of rows, and writers that go on: the backlog falls all the time, in
-    little memory, with few statements; and each row is published once."""
+    """R27, R28: millions of rows, and writers that go on: the backlog falls all the time, in little
+    memory; and each row is published once."""
     outbox = Outbox(world)
     write(world, MANY)
-    world.query("CREATE EXTENSION pg_stat_statements")
-    world.query("SELECT pg_stat_statements_reset()")
     relay = relay_of(world).start()
     left = [MANY]
     with outbox.load(writers=2):
@@ -171,11 +185,6 @@ def test_a_large_backlog(world: World):
     assert published(world) == MANY + outbox.written()
     if not SANITIZED:
         assert peak(relay) < 40 * 1024
-    calls = world.value(
-        "SELECT sum(calls) FROM pg_stat_statements JOIN pg_roles r ON r.oid = userid "
-        "WHERE rolname = %s AND dbid = (SELECT oid FROM pg_database "
-        "WHERE datname = current_database())", (ROLE,))
-    assert calls / published(world) * 1000 <= 4
 
 
 # --- a snapshot that is held ----------------------------------------------------------------------

@@ -266,6 +266,13 @@ static void a_conninfo_is_checked_without_telling_secrets(void **state)
 	assert_null(strstr(err.text, "s3cret"));
 }
 
+static void a_script_of_comments_only_is_no_error(void **state)
+{
+	(void)state;
+	struct err err;
+	assert_true(pg_session_script(session, "-- nothing yet\n", &err, NULL));
+}
+
 static void a_session_tells_errors_in_words(void **state)
 {
 	(void)state;
@@ -297,6 +304,7 @@ int main(void)
 		cmocka_unit_test(int8_arrays_are_read),
 		cmocka_unit_test(a_conninfo_is_checked_without_telling_secrets),
 		cmocka_unit_test(a_session_tells_errors_in_words),
+		cmocka_unit_test(a_script_of_comments_only_is_no_error),
 	};
 	struct pg_server server;
 	struct err err;
