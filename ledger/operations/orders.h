@@ -1,10 +1,6 @@
 /* Orders: rows of counterfoil.operation that a ledger carries out, one at a time, under a lease of
  * its own. Who serves some kinds of them makes one of these with the names of those kinds.
  *
- *   idle --a row is queued, or its owner's lease ran out--> carrying --ended--> idle
- *                                                              \--paused, cancelled, lease lost-->
- * idle
- *
  * An order survives its ledger: another one takes it over where `cursor` stands. So whoever carries
  * one out must be able to do its last step twice. */
 #ifndef LEDGER_ORDERS_H
@@ -14,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "conf.h"
 #include "log.h"
 #include "loop.h"
 #include "pg.h"
@@ -33,32 +28,40 @@ struct order {
 	const char *reason;
 	double rate; /* keys a second; 0: none was asked for */
 	bool canary;
-	int64_t stop_after; /* 0: never */
-	int64_t total, done, failed, skipped;
+	int64_t stop_after;                   /* 0: never */
+	int64_t total, done, failed, skipped; /* when it was taken */
 };
 
 struct orders_events {
 	/* It is ours: carry it out, in steps, and end it by orders_end(). */
 	void (*begin)(void *arg, const struct order *order);
-	/* It is ours no longer (paused, cancelled, lease lost, the ledger stops): not one step
-	 * more. What was sent to the database before stands. */
+	/* It is ours no longer (paused, cancelled, the lease lost, progress not written, the ledger
+	 * stops): not one step more. What was sent to the database before may stand. */
 	void (*give_up)(void *arg);
 	void *arg;
 };
 
-/* `kinds` live as long as the orders. pg is the caller's and outlives them; so is `owner`, the
- * instance's id, set by orders_owner() (0: no lease, nothing is taken). */
+/* `kinds` live as long as the orders. pg is the caller's and is freed first; its statements may be
+ * used for the steps too. Nothing is taken before orders_owner(). */
 struct orders *orders_new(struct loop *loop, struct log *log, struct pg *pg,
 			  const char *const *kinds, size_t count,
 			  const struct orders_events *events);
 void orders_free(struct orders *orders); /* NULL is fine; gives nothing up by itself */
+/* The instance's id, as often as it is renewed; 0: no lease, what is carried out is given up. */
 void orders_owner(struct orders *orders, int64_t owner);
 void orders_stop(struct orders *orders); /* takes no more, gives up what is carried out */
 
-/* Adds to the figures of the order that is carried out, and sets the cursor unless it is NULL. */
+/* These three only between begin() and give_up() or orders_end(). */
+
+/* Adds to the figures of the order that is carried out, and sets the cursor unless it is NULL: one
+ * statement. When it changes nothing, or its answer is lost, give_up() follows. */
 void orders_progress(struct orders *orders, int64_t done, int64_t failed, int64_t skipped,
 		     const char *cursor);
-/* state: "done", "stopped" or "failed". */
+/* state: "done", "stopped" or "failed". When that cannot be written the order begins once more. */
 void orders_end(struct orders *orders, const char *state, const char *detail);
+/* A step found that it cannot go on now, or that the order is no longer ours: it begins once more
+ * in a while, here or elsewhere, if it still stands. give_up() is not called. */
+void orders_yield(struct orders *orders);
+int64_t orders_owned_by(const struct orders *orders); /* for guarding the steps' own statements */
 
 #endif
