@@ -130,14 +130,6 @@ bool conf_load(const char *path, enum conf_program program, struct buf *faults,
 	return conf_load_from(&source, faults, conf_r);
 }
 
-const struct conf_profile *conf_profile_find(const struct conf *conf, const char *name)
-{
-	for (size_t i = 0; i < conf->profile_count; i++)
-		if (strcmp(conf->profiles[i].name, name) == 0)
-			return &conf->profiles[i];
-	return NULL;
-}
-
 const char *conf_conninfo_key(const struct conf *conf, enum conf_program program)
 {
 	static const char *const keys[] = { [CONF_RELAY] = "relay.conninfo",

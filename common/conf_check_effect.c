@@ -4,7 +4,7 @@
 #include "conf_item.h"
 #include "conf_later.h"
 #include "conf_net.h"
-#include "conf_value.h"
+#include "conf_quoted.h"
 
 #define DEAD_SUFFIX ".dlq"
 
@@ -40,7 +40,7 @@ static void check_target_name(const struct conf_item *item, const char *name)
 			   former->name);
 	else
 		ITEM_FAULT(item, "target", "%s is not the name of one of targets",
-			   conf_value_quoted(&shown, name));
+			   conf_quoted(&shown, name));
 }
 
 /* --- topics ------------------------------------------------------------------------------------

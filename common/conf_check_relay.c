@@ -5,7 +5,7 @@
 
 #include "conf_check.h"
 #include "conf_net.h"
-#include "conf_value.h"
+#include "conf_quoted.h"
 
 /* --- our own table -----------------------------------------------------------------------------
  */
@@ -161,8 +161,8 @@ static void check_topics(const struct conf_texts *topics, struct conf_faults *fa
 		char path[64];
 		(void)snprintf(path, sizeof(path), "relay.topics[%zu]", i);
 		if (!conf_topic_check(topics->items[i], &err))
-			conf_fault(faults, path, "%s %s",
-				   conf_value_quoted(&shown, topics->items[i]), err.text);
+			conf_fault(faults, path, "%s %s", conf_quoted(&shown, topics->items[i]),
+				   err.text);
 	}
 }
 

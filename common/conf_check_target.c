@@ -6,7 +6,7 @@
 #include "conf_forms.h"
 #include "conf_item.h"
 #include "conf_net.h"
-#include "conf_value.h"
+#include "conf_quoted.h"
 
 /* --- names -------------------------------------------------------------------------------------
  */
@@ -133,7 +133,7 @@ static void check_profile_name(const struct conf_item *item, const char *name,
 	BUF_AUTO struct buf shown = { 0 };
 	if (*name && !profile)
 		ITEM_FAULT(item, "profile", "%s is neither a shipped profile nor one of profiles",
-			   conf_value_quoted(&shown, name));
+			   conf_quoted(&shown, name));
 }
 
 void conf_check_target(struct conf_item *item, const struct conf_target *target, bool open)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "conf_value.h"
+#include "conf_quoted.h"
 #include "mem.h"
 #include "utf8.h"
 
@@ -42,7 +42,7 @@ bool conf_rate_parse(const char *text, struct err *err, struct conf_rate *rate_r
 	size_t digits = strspn(text, "0123456789");
 	BUF_AUTO struct buf shown = { 0 };
 	usec_t period;
-	conf_value_quoted(&shown, text);
+	conf_quoted(&shown, text);
 	if (digits == 0 || !rate_period(text + digits, &period))
 		return err_set(err,
 			       "%s is not a rate; write for example \"25/s\", \"600/m\" or "

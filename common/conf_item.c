@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "conf_net.h"
-#include "conf_value.h"
+#include "conf_quoted.h"
 #include "mem.h"
 
 #define NAME_MAX_LENGTH 40
@@ -57,7 +57,7 @@ void conf_item_check_name(struct conf_item *item, const char *key, const char *n
 	if (length < 1 || length > NAME_MAX_LENGTH ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != length)
 		ITEM_FAULT(item, key, "%s is not a name: a-z, 0-9 and \"-\", at most %d of them",
-			   conf_value_quoted(&shown, name), NAME_MAX_LENGTH);
+			   conf_quoted(&shown, name), NAME_MAX_LENGTH);
 	else if (name_taken(item, name))
 		ITEM_FAULT(item, key, "\"%s\" is the name of another one too", name);
 	else

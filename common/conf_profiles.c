@@ -119,3 +119,11 @@ void conf_profiles_add(struct conf *conf)
 		};
 	}
 }
+
+const struct conf_profile *conf_profile_find(const struct conf *conf, const char *name)
+{
+	for (size_t i = 0; i < conf->profile_count; i++)
+		if (strcmp(conf->profiles[i].name, name) == 0)
+			return &conf->profiles[i];
+	return NULL;
+}

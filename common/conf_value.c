@@ -10,12 +10,10 @@
 
 #include "conf.h"
 #include "conf_forms.h"
+#include "conf_quoted.h"
 #include "conf_time.h"
-#include "json.h"
 #include "mem.h"
 #include "utf8.h"
-
-#define SHOWN_MAX 60 /* bytes of a wrong value that a fault shows */
 
 static const struct size_unit {
 	const char *name;
@@ -31,16 +29,6 @@ static const struct size_unit {
 static void *field(const struct conf_key *key, void *base)
 {
 	return (char *)base + key->offset;
-}
-
-const char *conf_value_quoted(struct buf *out, const char *text)
-{
-	size_t length = strlen(text);
-	size_t shown = utf8_span(text, length > SHOWN_MAX ? SHOWN_MAX : length);
-	buf_add_char(out, '"');
-	json_escape(out, text, shown);
-	buf_add_text(out, shown < length ? "...\"" : "\"");
-	return buf_text(out);
 }
 
 static bool check_utf8(const char *text, struct err *err)
@@ -69,8 +57,7 @@ static bool find_word(const struct conf_key *key, const char *text, struct err *
 	BUF_AUTO struct buf shown = { 0 };
 	BUF_AUTO struct buf known = { 0 };
 	words(&known, key);
-	return err_set(err, "%s is not one of %s", conf_value_quoted(&shown, text),
-		       buf_text(&known));
+	return err_set(err, "%s is not one of %s", conf_quoted(&shown, text), buf_text(&known));
 }
 
 static bool set_word(const struct conf_key *key, const char *text, struct err *err, void *base)
@@ -103,7 +90,7 @@ static bool set_bool(const struct conf_key *key, const char *text, struct err *e
 	bool yes = strcmp(text, "true") == 0;
 	if (!yes && strcmp(text, "false") != 0) {
 		BUF_AUTO struct buf shown = { 0 };
-		return err_set(err, "%s is not true or false", conf_value_quoted(&shown, text));
+		return err_set(err, "%s is not true or false", conf_quoted(&shown, text));
 	}
 	*(bool *)field(key, base) = yes;
 	return true;
@@ -125,7 +112,7 @@ static bool parse_int(const struct conf_key *key, const char *text, struct err *
 	long long number = strtoll(text, &end, 10);
 	if (errno || *end || !strchr("-0123456789", text[0]) || end == text) {
 		BUF_AUTO struct buf shown = { 0 };
-		return err_set(err, "%s is not a whole number", conf_value_quoted(&shown, text));
+		return err_set(err, "%s is not a whole number", conf_quoted(&shown, text));
 	}
 	return set_int(key, number, err, base);
 }
@@ -141,7 +128,7 @@ static bool set_duration(const struct conf_key *key, const char *text, struct er
 	}
 	if (!usec_parse(text, NULL, &usec)) {
 		BUF_AUTO struct buf shown = { 0 };
-		conf_value_quoted(&shown, text);
+		conf_quoted(&shown, text);
 		return key->never ? err_set(err,
 					    "%s is not a duration; write for example \"30s\", or "
 					    "\"%s\"",
@@ -193,10 +180,9 @@ static bool set_size(const struct conf_key *key, const char *text, struct err *e
 	if (!parse_size(text, &bytes))
 		return err_set(err,
 			       "%s is not a size; write for example \"16MiB\" (B, KiB, MiB, GiB)",
-			       conf_value_quoted(&shown, text));
+			       conf_quoted(&shown, text));
 	if (bytes < key->low || bytes > key->high)
-		return err_set(err, "%s is outside of \"%s\" to \"%s\"",
-			       conf_value_quoted(&shown, text),
+		return err_set(err, "%s is outside of \"%s\" to \"%s\"", conf_quoted(&shown, text),
 			       conf_value_size(key->low, low, sizeof(low)),
 			       conf_value_size(key->high, high, sizeof(high)));
 	*(int64_t *)field(key, base) = bytes;
@@ -219,7 +205,7 @@ static bool set_start(const char *text, struct err *err, struct conf_ledger *led
 		return err_set(err,
 			       "%s is not \"earliest\", \"latest\" or a time such as "
 			       "\"2026-01-31T00:00:00Z\"",
-			       conf_value_quoted(&shown, text));
+			       conf_quoted(&shown, text));
 	}
 	ledger->start_time = time;
 	return true;

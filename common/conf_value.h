@@ -28,8 +28,5 @@ bool conf_value_mismatch(const struct conf_key *key, const config_setting_t *set
 /* "16MiB": exact, as it is read again. */
 const char *conf_value_size(int64_t bytes, char *buffer, size_t size);
 bool conf_value_scalar(enum conf_type type);
-/* `"text"`, safe to print and cut where it is long, added to the buffer; gives the buffer's text.
- */
-const char *conf_value_quoted(struct buf *out, const char *text);
 
 #endif
