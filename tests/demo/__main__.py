@@ -15,11 +15,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.demo import books, incidents, traffic
+from tests.demo import books, incidents, mail, traffic
 from tests.demo.screen import Screen
-from tests.tools import waiting
+from tests.tools import programs, waiting
 from tests.tools.broker import Broker, Follower
 from tests.tools.kafka import Kafka, Unavailable
+from tests.tools.mailer import Mailer
 from tests.tools.postgres import Postgres
 from tests.tools.programs import Unexpected, build_directory
 from tests.tools.world import World
@@ -28,6 +29,7 @@ ORDERS = 3000
 SECONDS = 60
 LEASE = "4s"
 DRAIN_TIMEOUT = 45
+SHOWN = 3                # uncertain mails
 
 
 class Failed(Exception):
@@ -59,6 +61,7 @@ class Demo:
         self.directory = directory
         self.stack = stack
         self.world: World | None = None
+        self.mailer = Mailer()
         self.follower: Follower | None = None
         self.traffic: traffic.Traffic | None = None
 
@@ -75,7 +78,9 @@ class Demo:
         broker.create_topic("orders", 4)
         self.follower = Follower(broker.bootstrap, "orders")
         self.stack.callback(self.follower.close)
-        with self.screen.timed("[3/5] payments provider (honours Idempotency-Key)"):
+        with self.screen.timed("[3/5] payments provider (honours keys), mail server (does not)"):
+            self.mailer.think = (0.01, 0.1)
+            self.stack.enter_context(self.mailer)
             self.world = self._world(postgres, broker)
             self.stack.callback(self.world.close)
         with self.screen.timed("[4/5] counterfoil migrate") as parts:
@@ -100,7 +105,7 @@ class Demo:
         return broker
 
     def _world(self, postgres: Postgres, broker: Broker | Kafka) -> World:
-        return World(
+        world = World(
             self.directory, postgres, "shop", broker, "orders",
             # A person is not asked during the demo: attempts enough for every outage in it.
             effect={"retry": {"first": "200ms", "max": "2s", "attempts": 100}},
@@ -108,6 +113,9 @@ class Demo:
             settings={"general": {"environment": "demo"}, "relay": {"lease": LEASE},
                       "ledger": {"lease": LEASE}},
             provider={"think": [0.02, 0.6]})
+        world.effects.append(mail.effect(world.topic))
+        world.targets.append(mail.target(self.mailer.url))
+        return world
 
     def _close_postgres(self, postgres: Postgres) -> None:
         postgres.stop("immediate")
@@ -121,16 +129,20 @@ class Demo:
         """The minute, the drain and the books; true when they balance."""
         self.traffic = traffic.Traffic(self.world, traffic.plan(self.seed, ORDERS, SECONDS))
         self.stack.callback(self.traffic.stop)
-        happening = incidents.Incidents(self.world, self.seed)
-        self.screen.say(f"shop: {ORDERS:,} orders in {SECONDS} s, each one a charge; "
+        happening = incidents.Incidents(self.world, self.mailer, self.seed)
+        self.screen.say(f"shop: {ORDERS:,} orders in {SECONDS} s, each one a charge and a mail; "
                         f"something breaks every {incidents.EVERY:.0f} s")
         self.traffic.start()
-        self.screen.open(build_directory() / "counterfoil", self.world.write_configuration(),
-                         self.directory / "console.log")
+        self.screen.open(*self._console())
         self._minute(happening)
         faults = self._drain(happening)
         self.screen.close()
         return self._close_books(faults + happening.crashes)
+
+    def _console(self) -> tuple[Path, Path, Path]:
+        """Program, configuration, and where it complains."""
+        return (build_directory() / "counterfoil", self.world.write_configuration(),
+                self.directory / "console.log")
 
     def _minute(self, happening: incidents.Incidents) -> None:
         started = time.monotonic()
@@ -150,7 +162,8 @@ class Demo:
         charged = len(self.world.provider.charges())
         what = "; ".join(filter(None, [notes and f"({notes})", event]))
         self.screen.say(f"t={tick * incidents.EVERY:02.0f} orders {ordered:<5} "
-                        f"charged {charged:<5} lag {max(0, ordered - charged):<4} {what}".rstrip())
+                        f"charged {charged:<5} mailed {len(self.mailer.mails):<5} "
+                        f"lag {max(0, ordered - charged):<4} {what}".rstrip())
 
     def _drain(self, happening: incidents.Incidents) -> list[str]:
         """Everything is put right and left to finish; what did not."""
@@ -175,15 +188,29 @@ class Demo:
     def _close_books(self, faults: list[str]) -> bool:
         waiting.until(lambda: len(self.follower.messages) >= self.world.broker.count("orders"), 30,
                       "the reader of the topic")
-        account = books.balance(self.world, self.traffic.committed, self.follower.messages)
+        account = books.balance(self.world, self.traffic.committed, self.follower.messages,
+                                self.mailer.mails)
         for line in account.lines():
             self.screen.say(line)
         faults += account.faults
         faults += [c for c in self.world.complaints() if "Sanitizer" in c or "runtime error" in c]
         for fault in faults:
             self.screen.say(f"  unbalanced: {fault}")
+        if account.mails.uncertain:
+            self._list_uncertain()
         self.screen.say(f"RESULT {'unbalanced' if faults else 'ok'}")
+        if account.mails.uncertain:
+            self.screen.offer(f"{account.mails.uncertain} uncertain mails wait for you.",
+                              *self._console())
         return not faults
+
+    def _list_uncertain(self) -> None:
+        """What waits for a person, and how that one sees it."""
+        told = programs.run("counterfoil", "--config", str(self.world.write_configuration()),
+                            "list", "uncertain", "--limit", str(SHOWN))
+        self.screen.say(f"$ counterfoil list uncertain --limit {SHOWN}")
+        for line in (told.stdout or told.stderr).splitlines():
+            self.screen.say(f"  {line}")
 
 
 def hold(seed: int) -> bool:

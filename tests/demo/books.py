@@ -1,4 +1,5 @@
-"""The books: what the shop, the broker and the provider each recorded, held against each other."""
+"""The books: what the shop, the broker, the provider and the mail server each recorded, held against
+each other and the ledger."""
 
 from __future__ import annotations
 
@@ -7,8 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from tests.tools.broker import Message
+from tests.tools.mailer import Mail
 from tests.tools.shop import Order
 from tests.tools.world import World
+
+from . import mail
 
 
 @dataclass
@@ -21,6 +25,7 @@ class Books:
     charges: int
     lost: int
     duplicated: int
+    mails: "Mails"
     faults: list[str]        # everything that does not balance, in words
 
     def lines(self) -> list[str]:
@@ -33,7 +38,22 @@ class Books:
             f"({self.repeats:,} repeats, same key, same bytes)",
             f"charges made by provider  {self.charges:>7,}   "
             f"lost {self.lost}  duplicated {self.duplicated}",
+            f"mails taken by the server {self.mails.taken:>7,}   "
+            f"lost {self.mails.lost}  duplicated {self.mails.duplicated}",
+            f"mails uncertain           {self.mails.uncertain:>7,}   "
+            f"a person decides: cut off in the act; {self.mails.arrived:,} arrived",
         ]
+
+
+@dataclass
+class Mails:
+    """Each is once at the server; or uncertain, and there once or not at all."""
+
+    taken: int               # by the server, those too whose sender never heard of it
+    lost: int
+    duplicated: int
+    uncertain: int
+    arrived: int             # of the uncertain ones
 
 
 def _some(items: set[object] | list[object]) -> str:
@@ -42,8 +62,10 @@ def _some(items: set[object] | list[object]) -> str:
     return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")
 
 
-def balance(world: World, remembered: dict[int, Order], messages: list[Message]) -> Books:
-    """`remembered`: what the shop's commits were answered for; `messages`: the topic, read along."""
+def balance(world: World, remembered: dict[int, Order], messages: list[Message],
+            mails: list[Mail]) -> Books:
+    """`remembered`: what the shop's commits were answered for; `messages`: the topic, read along;
+    `mails`: what the mail server has taken."""
     faults: list[str] = []
     with closing(world.connect()) as connection:
         committed = world.shop.committed(connection)
@@ -52,9 +74,10 @@ def balance(world: World, remembered: dict[int, Order], messages: list[Message])
     extra = _check_events(faults, set(committed.values()), messages)
     repeats, requests = _check_requests(faults, world, remembered)
     charges, lost, duplicated = _check_charges(faults, world, remembered)
+    post = _check_mails(faults, world, remembered, mails)
     _check_ledger(faults, world, len(committed))
     return Books(len(committed), len(messages), extra, requests, repeats, charges, lost, duplicated,
-                 faults)
+                 post, faults)
 
 
 def _compare(faults: list[str], what: str, found: set[object], expected: set[object], surplus: str,
@@ -104,12 +127,37 @@ def _check_charges(faults: list[str], world: World,
     return charged.total(), len(lost), len(duplicated)
 
 
+def _check_mails(faults: list[str], world: World, orders: dict[int, Order],
+                 mails: list[Mail]) -> Mails:
+    uncertain = {key for key, state in _keys(world, "mail").items() if state == "uncertain"}
+    taken: Counter[int | None] = Counter(map(mail.number_of, mails))
+    lost = [n for n, order in orders.items() if not taken[n] and mail.key(order) not in uncertain]
+    duplicated = [n for n, times in taken.items() if times > 1]
+    unknown = set(taken) - set(orders)
+    changed = {n for n, one in zip(map(mail.number_of, mails), mails)
+               if n in orders and not mail.is_meant(one, orders[n])}
+    for wrong, what in ((lost, "orders without their mail, and nobody is told"),
+                        (duplicated, "orders with more than one mail"),
+                        (unknown, "mails without an order"), (changed, "mails in other words")):
+        if wrong:
+            faults.append(f"{len(wrong)} {what}: {_some(wrong)}")
+    return Mails(len(mails), len(lost), len(duplicated), len(uncertain),
+                 sum(taken[n] > 0 for n, order in orders.items() if mail.key(order) in uncertain))
+
+
+def _keys(world: World, effect: str) -> dict[str, str]:
+    """The state of each key of an effect."""
+    return dict(world.query("SELECT e.idempotency_key, s.state::text FROM counterfoil.effect e "
+                            "JOIN counterfoil.effect_state s USING (id) WHERE e.effect = %s",
+                            (effect,)))
+
+
 def _check_ledger(faults: list[str], world: World, orders: int) -> None:
-    states = world.states()
     if left := world.outbox():
         faults.append(f"{left} events still in the outbox")
-    for state, count in sorted(states.items()):
-        if state != "completed":
-            faults.append(f"{count} keys {state} in the ledger")
-    if states["completed"] != orders:
-        faults.append(f"{states['completed']} keys completed in the ledger for {orders} orders")
+    for effect, ends in (("charge", {"completed"}), ("mail", {"completed", "uncertain"})):
+        states = Counter(_keys(world, effect).values())
+        for state in sorted(states.keys() - ends):
+            faults.append(f"{states[state]} keys of {effect} {state} in the ledger")
+        if (ended := sum(states[state] for state in ends)) != orders:
+            faults.append(f"{ended} keys of {effect} at their end in the ledger for {orders} orders")

@@ -6,6 +6,7 @@ import random
 import time
 from typing import Callable
 
+from tests.tools.mailer import CLOSE, DROP, HANG, Mailer
 from tests.tools.programs import Program
 from tests.tools.world import World
 
@@ -13,9 +14,10 @@ EVERY = 5.0            # seconds between two incidents
 RESTART_AFTER = 2.0    # a killed program
 FROZEN = 8.0
 ALWAYS = ["kill_relay", "kill_ledger", "freeze_relay", "freeze_ledger", "unavailable", "hang",
-          "restart_postgres"]
+          "restart_postgres", "cut_mail"]
 ON_A_REAL_KAFKA = ["restart_kafka"]     # the stand-in would lose all that it has
-SOMETIMES = ["kill_relay", "kill_ledger", "reset", "late", "hang", "restart_postgres"]
+SOMETIMES = ["kill_relay", "kill_ledger", "reset", "late", "hang", "restart_postgres",
+             "cut_mail"]
 
 
 def plan(seed: int, seconds: float, real: bool = False) -> list[str]:
@@ -32,8 +34,9 @@ class Incidents:
     """`begin` makes one happen and tells it; `poll` does what is due afterwards. Used by the thread
     that starts the programs, for they end with it."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, mailer: Mailer, seed: int) -> None:
         self.world = world
+        self.mailer = mailer
         self.crashes: list[str] = []     # of programs that ended without being told
         self._dice = random.Random(f"victims {seed}")
         self._due: list[tuple[float, Callable[[], None]]] = []
@@ -70,6 +73,7 @@ class Incidents:
             action()
         self._due = []
         self.world.provider.clear()
+        self.mailer.behave()
         if self._kafka_down is not None:
             self.world.broker.wait_served()
 
@@ -177,6 +181,14 @@ class Incidents:
         count = self._dice.randrange(5, 20)
         self.world.provider.fault("pass", delay=4, times=count)
         return f"provider charges {count} times after the client has given up"
+
+    def _cut_mail(self) -> str:
+        """Behind the end of a message nobody knows any more, before it nothing has happened."""
+        before, behind = self._dice.randrange(4, 12), self._dice.randrange(3, 9)
+        self.mailer.once = {
+            "rcpt": [self._dice.choice([CLOSE, HANG]) for _ in range(before)],
+            "data": [self._dice.choice([CLOSE, DROP, HANG]) for _ in range(behind)]}
+        return f"mail server cut off {before} times before DATA, {behind} times after it"
 
     def _restart_postgres(self) -> str:
         mode = self._dice.choice(["fast", "immediate"])

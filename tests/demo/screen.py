@@ -50,8 +50,19 @@ class Screen:
         """The console on this terminal, if there is one: `q` ends the watching, not the demo."""
         if not self.is_terminal():
             return
-        with open(log, "wb") as errors:
+        with open(log, "ab") as errors:
             self.console = subprocess.Popen([str(program), "--config", str(config)], stderr=errors)
+
+    def offer(self, text: str, program: Path, config: Path, log: Path) -> None:
+        """Where there is a terminal, waits with what is there to be looked at."""
+        while self.is_terminal():
+            self.say(f"{text}  c = open the console on them, Enter = clean up and leave")
+            if sys.stdin.readline().strip() != "c":
+                return
+            self.open(program, config, log)
+            if self.console is not None:
+                self.console.wait()
+            self.close()
 
     def poll(self) -> None:
         """Goes on with the lines once a person has closed the console."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import smtplib
 import socket
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse, RemoteDisconnected
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 import pytest
 
+from tests.demo import books, mail
 from tests.tools import programs, waiting
 from tests.tools.broker import Broker, Follower
 from tests.tools.libconfig import merge, settings
+from tests.tools.mailer import CLOSE, DROP, Mailer
 from tests.tools.postgres import Postgres
 from tests.tools.provider import Provider
 from tests.tools.world import World
@@ -404,3 +407,38 @@ def test_a_world_from_orders_to_charges_and_again(world: World):
     world.run_twice()
     for program in world.programs:
         program.stop()
+
+
+# --- the judge of the demo ------------------------------------------------------------------------
+
+@pytest.fixture
+def posted(make_world: Callable[..., World]) -> Iterator[tuple[World, Mailer]]:
+    """A world as that of the demo."""
+    with Mailer() as mailer:
+        world = make_world()
+        world.effects.append(mail.effect(world.topic))
+        world.targets.append(mail.target(mailer.url))
+        yield world.start(), mailer
+
+
+def test_the_demos_books_tell_of_a_mail_sent_twice_and_of_a_lost_one(posted: tuple[World, Mailer]):
+    world, mailer = posted
+    orders = world.orders(5)
+
+    def balance() -> books.Books:
+        return books.balance(world, {order.id: order for order in orders}, world.messages(),
+                             mailer.mails)
+    mailer.once["data"] = [CLOSE, DROP]
+    world.place(orders)
+    world.wait_drained()
+    good = balance()
+    assert good.faults == [] and good.mails == books.Mails(4, 0, 0, uncertain=2, arrived=1)
+    first = mailer.mails[0]
+    with smtplib.SMTP("127.0.0.1", mailer.port) as client:
+        client.sendmail(first.sender, first.recipients, first.content)
+    twice = balance()
+    assert (twice.mails.taken, twice.mails.duplicated, len(twice.faults)) == (5, 1, 1)
+    certain = next(m for m in mailer.mails if m.accepted and m.content != first.content)
+    mailer.mails = [m for m in mailer.mails if m is not certain][:-1]
+    lost = balance()
+    assert (lost.mails.lost, lost.mails.duplicated, len(lost.faults)) == (1, 0, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import ssl
 import subprocess
@@ -18,6 +19,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 HANG, CLOSE = "hang", "close"        # in place of a reply
+DROP = "drop"                        # in place of the last one: cut, and the message thrown away
 SAYS = {"mail": "250 2.1.0 ok", "rcpt": "250 2.1.5 ok", "data": "250 2.0.0 queued"}
 ENOUGH = 3600                        # seconds
 
@@ -57,6 +59,7 @@ class Mailer(Controller):
         self.mails: list[Mail] = []
         self.said = dict(SAYS)       # at each step, to everybody
         self.once: dict[str, list[str]] = {}    # step: before that, one after the other
+        self.think = (0.0, 0.0)      # seconds that it takes over a message
         self.login = login
         self.context = None
         if certificate:
@@ -127,6 +130,9 @@ class Mailer(Controller):
 
     async def handle_DATA(self, server: SMTP, _session: Session, envelope: Envelope) -> str:
         reply = self._next("data")
+        await asyncio.sleep(random.uniform(*self.think))
+        if reply == DROP:
+            return await self._say(server, CLOSE)
         self.mails.append(Mail(time.time(), envelope.mail_from, list(envelope.rcpt_tos),
                                envelope.content, reply))
         return await self._say(server, reply)
