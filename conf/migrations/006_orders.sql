@@ -2,6 +2,10 @@
 -- What an operator may order of one key, beyond a replay: a new provider key, a decision about what
 -- is uncertain, a cancel, a note, an early take-over, the erasure of what is personal.
 
+-- What of a key's last answer is known to be stored at its provider: the same key only brings it back,
+-- until its window is over.
+ALTER TABLE counterfoil.effect_state ADD COLUMN stored boolean NOT NULL DEFAULT false;
+
 -- --- audit ------------------------------------------------------------------------------------------
 
 -- An order that is not about a key (a hold, a pause, a bulk order) says what it is about: "target

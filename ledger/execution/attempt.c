@@ -129,6 +129,14 @@ static void take_answer(struct result *result, const struct attempt *attempt,
 			provider_id(attempts->provider_ids[attempt->target->index], answer);
 }
 
+/* Sent again with the same key, inside its window, it would only come back. */
+static bool is_stored_error(const struct verdict *verdict)
+{
+	if (verdict->outcome == OUTCOME_APPLIED)
+		return false;
+	return verdict->settles_key || verdict->replayed || verdict->outcome == OUTCOME_MISMATCH;
+}
+
 /* answer NULL: nothing was tried. */
 static struct result *make_result(struct attempt *attempt, const struct verdict *verdict,
 				  const struct life_step *step, const struct http_answer *answer)
@@ -138,6 +146,7 @@ static struct result *make_result(struct attempt *attempt, const struct verdict 
 	attempt->key = (struct key){ 0 };
 	result->target = attempt->target->conf->name;
 	result->outcome = verdict->outcome;
+	result->stored = is_stored_error(verdict);
 	result->step = *step;
 	memcpy(result->error_class, verdict->error_class, sizeof(result->error_class));
 	result->started = result->key.since + (attempt->started - attempt->asked_at);

@@ -45,7 +45,8 @@
 	X(EMIT_FAILED, PG_BOOL)                                                                    \
 	X(LETTER_ID, PG_UUID)                                                                      \
 	X(LETTER_TOPIC, PG_TEXT)                                                                   \
-	X(LETTER_REASON, PG_TEXT)
+	X(LETTER_REASON, PG_TEXT)                                                                  \
+	X(STORED, PG_BOOL)
 
 enum {
 #define X(name, type) COLUMN_##name,
@@ -137,6 +138,7 @@ static void add_answer(struct pg_array *columns, const struct result *result, en
 	add_bytes(&columns[COLUMN_HEAD], &result->head, whole && result->status != 0);
 	add_bytes(&columns[COLUMN_BODY], &result->body, whole && result->status != 0);
 	pg_array_bool(&columns[COLUMN_TRUNCATED], result->truncated);
+	pg_array_bool(&columns[COLUMN_STORED], result->stored);
 }
 
 static void add_result(struct pg_array *columns, const struct result *result, enum batch_form form)

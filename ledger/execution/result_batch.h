@@ -27,6 +27,7 @@ struct result {
 	char *provider_id; /* NULL: none */
 	struct buf head, body;
 	bool truncated;
+	bool stored; /* the provider has it stored for the key, and would only say it again */
 	bool has_letter;
 	struct key_letter letter;
 };

@@ -212,7 +212,7 @@ static const char SQL_CLAIM_LOST[] =
  * $7 http_status, $8 curl_code, $9 error_class, $10 due_at, $11..$14 unknown_sends, attempts,
  * throttled and stalled to add, $15 unsent, $16 provider_id, $17 started_at, $18 took_us, $19
  * error, $20 provider_key, $21 response_head, $22 response_body, $23 truncated, $24 emit_failed,
- * $25 dl_id (NULL: no dead letter), $26 dl_topic, $27 dl_reason.
+ * $25 dl_id (NULL: no dead letter), $26 dl_topic, $27 dl_reason, $28 stored.
  *
  * A result counts while its claim is in force: the same epoch, the same owner, still in flight. One
  * exception: an answer that says applied completes the key that a take-over of this very claim made
@@ -225,11 +225,11 @@ static const char SQL_RESULT[] =
 	"   $10::timestamptz[], $11::int[], $12::int[], $13::int[], $14::int[], $15::bool[],"
 	"   $16::text[], $17::timestamptz[], $18::bigint[], $19::text[], $20::text[],"
 	"   $21::bytea[], $22::bytea[], $23::bool[], $24::bool[], $25::uuid[], $26::text[],"
-	"   $27::text[])"
+	"   $27::text[], $28::bool[])"
 	"   WITH ORDINALITY r(id, epoch, owner, n, state, outcome, http, curl, error_class,"
 	"     due_at, unknown, attempts, throttled, stalled, unsent, provider_id, started, took,"
-	"     error, provider_key, head, body, truncated, emit_failed, dl_id, dl_topic, dl_reason, "
-	"ord)),"
+	"     error, provider_key, head, body, truncated, emit_failed, dl_id, dl_topic, dl_reason,"
+	"     stored, ord)),"
 	" mine AS MATERIALIZED (SELECT s.id, r.ord, s.state = 'uncertain' AS late"
 	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
 	"   WHERE (s.state = 'in_flight' AND s.epoch = r.epoch AND s.owner = r.owner"
@@ -241,7 +241,7 @@ static const char SQL_RESULT[] =
 	"   due_at = coalesce(r.due_at, s.due_at),"
 	"   attempts = s.attempts + CASE WHEN m.late THEN 0 ELSE r.attempts END,"
 	"   throttled = s.throttled + r.throttled,"
-	"   stalled = s.stalled + r.stalled," UNSENT_SET
+	"   stalled = s.stalled + r.stalled, stored = r.stored," UNSENT_SET
 	"   provider_id = coalesce(r.provider_id, s.provider_id),"
 	"   emit_failed = s.emit_failed OR r.emit_failed, state_since = now(),"
 	"   completed_at = CASE WHEN r.state = 'completed' THEN now() END"

@@ -290,7 +290,7 @@ static const enum pg_type result_types[] = {
 	PG_INT4,  PG_INT4,  PG_INT4, PG_INT4, PG_BOOL,          /* unknown .. unsent */
 	PG_TEXT,  PG_TIME,  PG_INT8, PG_TEXT, PG_TEXT,          /* provider id .. provider key */
 	PG_BYTEA, PG_BYTEA, PG_BOOL, PG_BOOL,                   /* head .. emit_failed */
-	PG_UUID,  PG_TEXT,  PG_TEXT,                            /* dead letter */
+	PG_UUID,  PG_TEXT,  PG_TEXT, PG_BOOL,                   /* dead letter, stored */
 };
 
 static void add_result(struct pg_array *column, const struct bench *bench,
@@ -328,6 +328,7 @@ static void add_result(struct pg_array *column, const struct bench *bench,
 	pg_array_null(column++);
 	pg_array_null(column++);
 	pg_array_text(column++, "applied");
+	pg_array_bool(column++, false);
 }
 
 static void settle(struct pg_session *session, const struct bench *bench, int64_t from, int64_t to)
