@@ -53,3 +53,184 @@ CREATE TABLE counterfoil.pause (
   reason text,
   since  timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (scope, name));
+
+-- The paused effect for which a claim has put the key aside: it is `waiting`, outside of the due
+-- index, so that nobody walks it again and again. The sweep takes it back once the effect is resumed.
+ALTER TABLE counterfoil.effect_state ADD COLUMN aside text COLLATE "C";
+CREATE INDEX effect_state_aside ON counterfoil.effect_state (aside, due_at, id) WHERE aside IS NOT NULL;
+
+-- Taken over twice: it may be what ends its ledgers, and runs alone.
+CREATE INDEX effect_state_alone ON counterfoil.effect_state (target, due_at, id)
+  WHERE takeovers >= 2 AND state IN ('pending', 'retry_wait') AND NOT waiting;
+
+-- Pauses, or resumes, one thing. The same operation asked for again gets its first answer. A dry run
+-- needs no operation and writes nothing.
+CREATE FUNCTION counterfoil.pause(action text, scope text, name text, operation uuid, reason text,
+   claims jsonb, dry_run boolean DEFAULT false)
+RETURNS counterfoil.verdict
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
+#variable_conflict use_column
+DECLARE
+  subject text := pause.scope || CASE WHEN pause.name = '' AND pause.scope = 'everything' THEN ''
+    ELSE ' ' || pause.name END;
+  a counterfoil.audit;
+  p counterfoil.pause;
+  v counterfoil.verdict := ('done', pause.action, '', NULL, NULL);
+  paused boolean;
+BEGIN
+  IF pause.action NOT IN ('pause', 'resume') OR pause.scope NOT IN ('everything', 'effect', 'tenant')
+    OR (pause.scope = 'everything') <> (pause.name = '') AND pause.scope <> 'tenant' THEN
+    RAISE EXCEPTION 'pause or resume what?' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF NOT pause.dry_run THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+    -- the pauses are few: orders about them come one after the other
+    LOCK TABLE counterfoil.pause IN SHARE ROW EXCLUSIVE MODE;
+    SELECT * INTO a FROM counterfoil.audit x WHERE x.operation = pause.operation;
+    IF FOUND THEN
+      IF (a.action, a.subject) IS DISTINCT FROM (pause.action, subject) THEN
+        RAISE EXCEPTION 'operation % was about something else', pause.operation USING ERRCODE = '23505';
+      END IF;
+      RETURN (a.result, a.action, a.detail, NULL, NULL)::counterfoil.verdict;
+    END IF;
+  END IF;
+  SELECT * INTO p FROM counterfoil.pause x WHERE x.scope = pause.scope AND x.name = pause.name;
+  paused := FOUND;
+  IF paused = (pause.action = 'pause') THEN
+    v.result := 'already';
+    v.detail := CASE WHEN paused THEN format('it has been paused since %s, by %s', date_trunc('second', p.since), p.who)
+      ELSE 'it is not paused' END;
+  ELSIF paused THEN
+    v.detail := 'its keys are sent again';
+  ELSE
+    v.detail := 'no key of it is sent; what is in flight ends';
+  END IF;
+  IF pause.dry_run THEN RETURN v; END IF;
+  IF v.result = 'done' AND paused THEN
+    DELETE FROM counterfoil.pause x WHERE x.scope = pause.scope AND x.name = pause.name;
+  ELSIF v.result = 'done' THEN
+    INSERT INTO counterfoil.pause (scope, name, reason)
+    VALUES (pause.scope, pause.name, nullif(pause.reason, '')) RETURNING * INTO p;
+  END IF;
+  INSERT INTO counterfoil.audit (operation, claims, action, subject, result, detail, reason, before, after)
+  VALUES (pause.operation, coalesce(pause.claims, '{}'), pause.action, subject, v.result, v.detail,
+    nullif(pause.reason, ''), CASE WHEN paused THEN to_jsonb(p) END,
+    CASE WHEN v.result = 'done' AND NOT paused THEN to_jsonb(p) END);
+  RETURN v;
+END $f$;
+REVOKE ALL ON FUNCTION counterfoil.pause FROM PUBLIC;
+
+-- --- what was decided when the event was taken in ---------------------------------------------------
+
+-- Taken in while nothing was to be sent: it never is, whatever is configured later.
+ALTER TABLE counterfoil.effect ADD COLUMN shadow boolean NOT NULL DEFAULT false;
+-- What stands before the provider key in its header, as in 'Idempotency-Key: ', with a quote behind it
+-- where the key is a quoted string; '': none is sent. A key that was sent in another header is another
+-- key to its provider. NULL: as its target's profile says.
+ALTER TABLE counterfoil.effect_request ADD COLUMN key_header text;
+
+-- --- one effect of an event, once ---------------------------------------------------------------------
+
+-- An event that comes again after its key template was changed must not become another effect. 0, or
+-- a number made of its ce_source, where the event brings its own id; else a number of its own.
+ALTER TABLE counterfoil.effect
+  ADD COLUMN event_no bigint NOT NULL DEFAULT nextval('counterfoil.effect_id_seq');
+DROP INDEX counterfoil.effect_event;
+CREATE UNIQUE INDEX effect_event ON counterfoil.effect (event_id, effect, event_no);
+
+-- --- positions ----------------------------------------------------------------------------------------
+
+-- A topic that was not there when a ledger first asked for it: with ledger.start = "latest" it begins
+-- with what is not older than that.
+CREATE TABLE counterfoil.topic_awaited (
+  topic text COLLATE "C" PRIMARY KEY,
+  since timestamptz NOT NULL DEFAULT clock_timestamp());
+
+-- From this offset on the keys of all events are in the ledger: what is before was never taken in, or
+-- its keys have gone. No row: from the beginning.
+CREATE TABLE counterfoil.reach (
+  topic     text COLLATE "C",
+  partition int,
+  since     bigint NOT NULL,
+  PRIMARY KEY (topic, partition));
+
+-- --- poison -------------------------------------------------------------------------------------------
+
+ALTER TABLE counterfoil.poison ADD COLUMN settlement text COLLATE "C"
+  CHECK (settlement IN ('replayed', 'discarded', 'redelivered'));
+
+-- Settles open poison without any effect. The same operation asked for again does nothing more. Of
+-- rows that were settled meanwhile it says so.
+CREATE FUNCTION counterfoil.discard_poison(ids bigint[], operation uuid, reason text, claims jsonb,
+   dry_run boolean DEFAULT false)
+RETURNS TABLE (id bigint, result text, detail text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
+#variable_conflict use_column
+DECLARE
+  open bigint[];
+  topics text;
+BEGIN
+  IF nullif(discard_poison.reason, '') IS NULL AND NOT discard_poison.dry_run THEN
+    RAISE EXCEPTION 'a reason must be given' USING ERRCODE = '22023';
+  END IF;
+  IF EXISTS (SELECT FROM counterfoil.audit a WHERE a.operation = discard_poison.operation) THEN
+    RETURN QUERY SELECT p.id, CASE WHEN p.settlement = 'discarded' THEN 'done' ELSE 'already' END,
+      coalesce(p.settlement, 'still open')
+      FROM counterfoil.poison p WHERE p.id = ANY (discard_poison.ids) ORDER BY p.id;
+    RETURN;
+  END IF;
+  IF NOT discard_poison.dry_run THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM FROM counterfoil.poison p WHERE p.id = ANY (discard_poison.ids) ORDER BY p.id FOR UPDATE;
+  END IF;
+  SELECT array_agg(p.id ORDER BY p.id), string_agg(DISTINCT p.topic, ', ') INTO open, topics
+    FROM counterfoil.poison p WHERE p.id = ANY (discard_poison.ids) AND p.settled_at IS NULL;
+  IF open IS NOT NULL AND NOT discard_poison.dry_run THEN
+    UPDATE counterfoil.poison p SET settled_at = now(), settlement = 'discarded' WHERE p.id = ANY (open);
+    INSERT INTO counterfoil.audit (operation, claims, action, result, detail, reason, subject, after)
+    VALUES (discard_poison.operation, coalesce(discard_poison.claims, '{}'), 'discard poison', 'done',
+      cardinality(open) || ' settled without effect', discard_poison.reason, 'poison of ' || topics,
+      jsonb_build_object('ids', to_jsonb(open)));
+  END IF;
+  RETURN QUERY SELECT n.id,
+      CASE WHEN p.id IS NULL THEN 'missing' WHEN n.id = ANY (open) THEN 'done' ELSE 'already' END,
+      CASE WHEN p.id IS NULL THEN 'there is no such poison'
+        WHEN n.id = ANY (open) THEN 'settled without effect'
+        ELSE 'was settled before: ' || coalesce(p.settlement, 'unknown how') END
+    FROM (SELECT DISTINCT unnest(discard_poison.ids) AS id) n
+    LEFT JOIN counterfoil.poison p ON p.id = n.id ORDER BY 1;
+END $f$;
+REVOKE ALL ON FUNCTION counterfoil.discard_poison FROM PUBLIC;
+
+-- --- orders to intake -----------------------------------------------------------------------------------
+
+-- Queues an order that a ledger carries out: 'poison' (params: topic and upto, or ids), 'redeliver'
+-- (topic; last, or from and to in ms; apply), 'rewind' (topic, to, force). Gives its number; the same
+-- operation asked for again gives the same.
+CREATE FUNCTION counterfoil.order_intake(kind text, params jsonb, operation uuid, reason text, claims jsonb)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
+#variable_conflict use_column
+DECLARE
+  number bigint;
+BEGIN
+  IF order_intake.kind NOT IN ('poison', 'redeliver', 'rewind') THEN
+    RAISE EXCEPTION 'there is no order to intake of kind %', order_intake.kind USING ERRCODE = '22023';
+  END IF;
+  IF nullif(order_intake.reason, '') IS NULL THEN
+    RAISE EXCEPTION 'a reason must be given' USING ERRCODE = '22023';
+  END IF;
+  PERFORM set_config('synchronous_commit', 'on', true);
+  INSERT INTO counterfoil.operation (operation, kind, state, params, reason, claims)
+  VALUES (order_intake.operation, order_intake.kind, 'queued', order_intake.params, order_intake.reason,
+    coalesce(order_intake.claims, '{}'))
+  ON CONFLICT (operation) DO NOTHING RETURNING id INTO number;
+  IF number IS NULL THEN
+    RETURN (SELECT o.id FROM counterfoil.operation o WHERE o.operation = order_intake.operation);
+  END IF;
+  INSERT INTO counterfoil.audit (operation, claims, action, result, detail, reason, subject, after)
+  VALUES (order_intake.operation, coalesce(order_intake.claims, '{}'), order_intake.kind, 'done', 'queued',
+    order_intake.reason, 'operation ' || number, order_intake.params);
+  RETURN number;
+END $f$;
+REVOKE ALL ON FUNCTION counterfoil.order_intake FROM PUBLIC;

@@ -19,5 +19,6 @@ ALTER TABLE counterfoil.audit
   ALTER COLUMN from_state DROP NOT NULL,
   ALTER COLUMN to_state DROP NOT NULL,
   ALTER COLUMN before DROP NOT NULL,
-  ADD CONSTRAINT audit_of_something CHECK (subject IS NOT NULL
+  DROP CONSTRAINT audit_check,
+  ADD CONSTRAINT audit_of_something CHECK (subject IS NOT NULL OR about IS NOT NULL
     OR (effect_id, idempotency_key, target, tenant, from_state, to_state, before) IS NOT NULL);
