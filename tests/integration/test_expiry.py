@@ -472,7 +472,7 @@ class Operator(Actor):
                             "%s, %s, %s, %s, 'race', '{}')",
                             (key, shown[1], shown[0], str(uuid.uuid4())))
         result, state = self.cursor.fetchone()
-        assert result != "done" or state in ("dead", "pending", "retry_wait")
+        assert result != "done" or state in ("dead", "uncertain", "pending", "retry_wait")
 
 
 class Intake(Actor):
