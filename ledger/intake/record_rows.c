@@ -8,7 +8,7 @@
 #include "mem.h"
 #include "rules/headers.h"
 
-#define COLUMNS_MAX 32
+#define COLUMNS_MAX 36
 
 /* --- columns --- */
 
@@ -85,7 +85,7 @@ static const enum pg_type effect_types[] = {
 	PG_TIME,  PG_INTERVAL,                                       /* not_after, delay */
 	PG_TEXT,  PG_TEXT,     PG_TEXT, PG_BYTEA, PG_BYTEA,          /* why .. body */
 	PG_BYTEA, PG_BYTEA,    PG_BOOL, PG_BYTEA, /* event key .. event headers */
-	PG_TEXT,  PG_BOOL,                        /* serial key, resend */
+	PG_TEXT,  PG_BOOL,     PG_INT8,           /* serial key, resend, event number */
 };
 
 static struct pg_array *add_identity(struct pg_array *column, const struct batch *batch,
@@ -156,6 +156,14 @@ static struct pg_array *add_event(struct pg_array *column, const struct batch *b
 	return column;
 }
 
+static void add_number(struct pg_array *column, const struct event *event)
+{
+	if (event->number == EVENT_NUMBER_NONE)
+		pg_array_null(column);
+	else
+		pg_array_int8(column, event->number);
+}
+
 /* What execution must know of the effect, beside its mode. */
 static void add_manner(struct pg_array *column, const struct batch *batch,
 		       const struct batch_row *row)
@@ -165,6 +173,7 @@ static void add_manner(struct pg_array *column, const struct batch *batch,
 	else
 		pg_array_null(column++);
 	pg_array_bool(column++, row->rule->conf->on_uncertain == CONF_UNCERTAIN_RESEND);
+	add_number(column++, &message_of(batch, row)->event);
 }
 
 void rows_effects(const struct batch *batch, const size_t *rows, size_t count,
@@ -187,7 +196,7 @@ void rows_effects(const struct batch *batch, const size_t *rows, size_t count,
 /* --- what was not inserted --- */
 
 static const enum pg_type compare_types[] = { PG_TEXT,  PG_TEXT, PG_TEXT, PG_BYTEA,
-					      PG_BYTEA, PG_TEXT, PG_TEXT };
+					      PG_BYTEA, PG_TEXT, PG_TEXT, PG_INT8 };
 
 void rows_compare(const struct batch *batch, const size_t *rows, size_t count,
 		  struct pg_params *params)
@@ -207,6 +216,7 @@ void rows_compare(const struct batch *batch, const size_t *rows, size_t count,
 		pg_array_bytes(column++, event->hash, sizeof(event->hash));
 		pg_array_text(column++, event->id);
 		pg_array_text(column++, row->rule->conf->name);
+		add_number(column++, event);
 	}
 	columns_add(&columns, params);
 }

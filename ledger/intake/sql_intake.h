@@ -44,7 +44,8 @@ static const char SQL_POSITIONS_BEGIN[] =
  * key, $11 fingerprint, $12 hash of the event, $13 topic, $14 partition, $15 offset, $16 event id,
  * $17 event type, $18 subject, $19 not_after, $20 delay, $21 why it is dead (NULL: it is not),
  * $22 method, $23 url, $24 headers, $25 body, $26 event key, $27 event value, $28 value is body,
- * $29 event headers, $30 serial key (NULL: none), $31 resend.
+ * $29 event headers, $30 serial key (NULL: none), $31 resend, $32 event number (NULL: its id is only
+ * its place).
  *
  * Ids are drawn in the order of the rows, which is the order of execution; rows are inserted in the
  * order of their keys, which is the order of locks. A row waits while one of its serial key is
@@ -66,21 +67,21 @@ static const char SQL_RECORD[] =
 	" src AS MATERIALIZED ("
 	"   SELECT nextval('counterfoil.effect_id_seq') AS id, s.* FROM unnest($5, $6, $7, $8, $9,"
 	"     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,"
-	"     $27, $28, $29, $30, $31) WITH ORDINALITY s(key, target, tenant, effect, mode, "
+	"     $27, $28, $29, $30, $31, $32) WITH ORDINALITY s(key, target, tenant, effect, mode, "
 	"provider_key,"
 	"     fingerprint, event_hash, topic, partition, \"offset\", event_id, event_type, subject,"
 	"     not_after, delay, why, method, url, headers, body, event_key, event_value,"
-	"     value_is_body, event_headers, serial_key, resend, ord)"
+	"     value_is_body, event_headers, serial_key, resend, event_no, ord)"
 	"   WHERE (SELECT ok FROM ok)),"
 	" ins AS ("
 	"   INSERT INTO counterfoil.effect (id, idempotency_key, target, tenant, effect, mode,"
 	"     provider_key, fingerprint, event_hash, topic, partition, \"offset\", event_id,"
-	"     event_type, subject, not_after, serial_key, resend) OVERRIDING SYSTEM VALUE"
+	"     event_type, subject, not_after, serial_key, resend, event_no) OVERRIDING SYSTEM VALUE"
 	"   SELECT id, key, target, tenant, effect, mode, provider_key, fingerprint, event_hash,"
 	"     topic, partition, \"offset\", event_id, event_type, subject, not_after,"
-	"     serial_key, resend FROM src"
+	"     serial_key, resend, coalesce(event_no, id) FROM src"
 	"   ORDER BY key COLLATE \"C\", target COLLATE \"C\", tenant COLLATE \"C\""
-	"   ON CONFLICT (idempotency_key, target, tenant) DO NOTHING RETURNING id),"
+	"   ON CONFLICT DO NOTHING RETURNING id),"
 	" made AS MATERIALIZED (SELECT s.* FROM ins JOIN src s USING (id)),"
 	" state AS ("
 	"   INSERT INTO counterfoil.effect_state (id, target, tenant, state, due_at, outcome,"
@@ -107,18 +108,24 @@ static const char SQL_RECORD[] =
 	"   SELECT id, 0, 0, now(), 'unrendered', why FROM made WHERE why IS NOT NULL)"
 	" SELECT (SELECT ok FROM ok) AS moved, ARRAY(SELECT ord FROM made ORDER BY 1) AS inserted";
 
-/* $1 key, $2 target, $3 tenant, $4 fingerprint, $5 hash of the event, $6 event id, $7 effect: the
- * rows that were not inserted. In a statement of its own: the one before sees neither the row that
- * stood there nor its own. The same event is a duplicate, whatever today's template makes of it. */
+/* $1 key, $2 target, $3 tenant, $4 fingerprint, $5 hash of the event, $6 event id, $7 effect, $8
+ * event number: the rows that were not inserted. In a statement of its own: the one before sees
+ * neither the row that stood there nor its own. The same event is a duplicate, whatever today's
+ * template makes of it, another key too. */
 static const char SQL_COMPARE[] =
-	"SELECT s.ord, e.id, CASE WHEN e.id IS NULL THEN 'vanished'"
+	"SELECT s.ord, CASE WHEN same THEN v.id ELSE coalesce(e.id, v.id) END,"
+	"   CASE WHEN same THEN 'duplicate' WHEN e.id IS NULL AND v.id IS NULL THEN 'vanished'"
 	"   WHEN e.effect <> s.effect THEN 'conflict'"
 	"   WHEN e.event_id = s.event_id AND e.event_hash = s.event_hash THEN 'duplicate'"
-	"   WHEN e.fingerprint = s.fingerprint THEN 'duplicate' ELSE 'conflict' END"
-	" FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY"
-	"   s(key, target, tenant, fingerprint, event_hash, event_id, effect, ord)"
+	"   WHEN coalesce(e.fingerprint, v.fingerprint) = s.fingerprint THEN 'duplicate'"
+	"   ELSE 'conflict' END"
+	" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY"
+	"   s(key, target, tenant, fingerprint, event_hash, event_id, effect, event_no, ord)"
 	" LEFT JOIN LATERAL (SELECT * FROM counterfoil.effect e WHERE e.idempotency_key = s.key"
-	"   AND e.target = s.target AND e.tenant = s.tenant OFFSET 0) e ON true";
+	"   AND e.target = s.target AND e.tenant = s.tenant OFFSET 0) e ON true"
+	" LEFT JOIN LATERAL (SELECT * FROM counterfoil.effect v WHERE v.event_id = s.event_id"
+	"   AND v.effect = s.effect AND v.event_no = s.event_no OFFSET 0) v ON true"
+	" CROSS JOIN LATERAL (SELECT coalesce(v.event_hash = s.event_hash, false) AS same) same";
 
 /* $1 topic, $2 partition, $3 offset, $4 effect, $5 key, $6 target, $7 tenant, $8 holder, $9 event
  * id, $10 fingerprint. Gives the numbers of those that are new: only these have a dead letter. */

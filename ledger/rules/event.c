@@ -146,6 +146,13 @@ static bool copy(const struct event_header *header, size_t max, struct err *err,
 
 /* --- the parts of an event --- */
 
+static int64_t source_number(const struct event_source *source)
+{
+	const struct event_header *header = valued(source, WIRE_CE_SOURCE);
+
+	return header ? (int64_t)(XXH3_64bits(header->value, header->length) & INT64_MAX) : 0;
+}
+
 static bool decode_id(struct event *event, struct err *err)
 {
 	static const char *const names[] = { WIRE_EVENT_ID, WIRE_CE_ID, WIRE_DEBEZIUM_ID };
@@ -153,9 +160,12 @@ static bool decode_id(struct event *event, struct err *err)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const struct event_header *header = valued(source, names[i]);
-		if (header)
+		if (header) {
+			event->number = source_number(source);
 			return copy(header, EVENT_ID_MAX, err, event->id);
+		}
 	}
+	event->number = EVENT_NUMBER_NONE;
 	(void)snprintf(event->id, sizeof(event->id), "%s/%" PRId32 "/%" PRId64, source->topic,
 		       source->partition, source->offset);
 	return true;
