@@ -12,7 +12,8 @@ from typing import Any
 from .provider_keys import Answer, Request
 
 # After these, an answer was at least begun: by default the charge has been made.
-APPLIED_BY_DEFAULT = {"pass", "cut_headers", "cut_body", "garbage", "slow_body", "huge_body"}
+APPLIED_BY_DEFAULT = {"pass", "cut_headers", "cut_body", "garbage", "slow_body", "huge_body",
+                      "bomb"}
 KINDS = APPLIED_BY_DEFAULT | {"status", "hang", "reset", "close"}
 
 
@@ -29,6 +30,7 @@ class Fault:
     garbage      bytes that are no HTTP
     slow_body    the body byte by byte, `interval` seconds apart
     huge_body    a body of `size` bytes, with a length or `chunked`
+    bomb         a compressed body that would be `size` bytes
     """
 
     kind: str
@@ -62,6 +64,7 @@ class Fault:
             raise ValueError(f"no such fault: {self.kind}")
         if self.apply is None:
             self.apply = self.kind in APPLIED_BY_DEFAULT
+        self._keys = re.compile(self.key)
 
     def active(self, now: float) -> bool:
         spent = self.times is not None and self.met >= self.times
@@ -70,7 +73,7 @@ class Fault:
 
     def meets(self, request: Request, key: str | None) -> bool:
         return (request.path.startswith(self.path)
-                and (not self.key or re.search(self.key, key or "") is not None)
+                and self._keys.search(key or "") is not None
                 and (self.nth is None or self.nth == request.nth))
 
     def answer(self) -> Answer:

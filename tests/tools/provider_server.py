@@ -10,6 +10,8 @@ started again on the same directory it remembers its charges and keys.
 from __future__ import annotations
 
 import asyncio
+import functools
+import gzip
 import json
 import random
 import socket
@@ -28,6 +30,12 @@ from .provider_keys import Answer, Keys, Profile, Request, Verdict, is_signed
 HEAD_LIMIT = 1024 * 1024
 BODY_KEPT = 64 * 1024
 CHUNK = b"x" * (1024 * 1024)
+BOMB_MEMBER = 16 * len(CHUNK)       # of a bomb, unpacked
+
+
+@functools.cache
+def bomb_member() -> bytes:
+    return gzip.compress(bytes(BOMB_MEMBER))
 
 
 class Done(Exception):
@@ -242,6 +250,8 @@ class Connection:
                 await self._slow(fault, answer)
             case "huge_body":
                 await self._huge(request, fault, answer)
+            case "bomb":
+                await self._bomb(request, fault, answer)
 
     def _reset(self) -> None:
         """RST instead of FIN."""
@@ -272,6 +282,21 @@ class Connection:
                 self.writer.write(b"0\r\n\r\n")
         finally:
             self.provider.journal.write("sent", n=request.n, bytes=fault.size - left)
+
+
+    async def _bomb(self, request: Request, fault: Fault, answer: Answer) -> None:
+        """Members of a compressed file may follow one another."""
+        member = bomb_member()
+        count, sent = fault.size // BOMB_MEMBER, 0
+        self.writer.write(self._head(answer, ("Content-Encoding", "gzip"),
+                                     ("Content-Length", str(count * len(member)))))
+        try:
+            while sent < count:
+                self.writer.write(member)
+                await self.writer.drain()
+                sent += 1
+        finally:
+            self.provider.journal.write("sent", n=request.n, bytes=sent * len(member))
 
 
 class Server:
