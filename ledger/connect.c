@@ -22,6 +22,8 @@ static const struct findings_right rights[] = {
 	{ "counterfoil.intake_position", "SELECT, INSERT, UPDATE" },
 	{ "counterfoil.target_state", "SELECT, INSERT, UPDATE" },
 	{ "counterfoil.expiry", "SELECT, UPDATE" },
+	{ "counterfoil.operation", "SELECT, UPDATE, DELETE" },
+	{ "counterfoil.operation_item", "SELECT, UPDATE, DELETE" },
 	{ "counterfoil.lease", "SELECT" },
 	{ "counterfoil.outbox", "SELECT, INSERT" },
 	{ NULL, NULL },

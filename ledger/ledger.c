@@ -24,6 +24,7 @@
 #include "main.h"
 #include "mem.h"
 #include "meter.h"
+#include "operations/bulk.h"
 #include "pg.h"
 
 /* Beyond the drain timeout, for results that wait for the database. */
@@ -52,12 +53,13 @@ struct ledger {
 
 	struct meter *meter;
 	struct health *health; /* NULL: nobody is told */
-	struct pg *pg; /* asks after schema and installation once connected, for the census and
-			  expiry */
+	struct pg *pg;         /* asks after schema and installation once connected, for the census,
+				  expiry and bulk orders */
 	struct installation_question question;
 	struct err misfit; /* why the database cannot be used; "": it can, or nobody knows */
 	struct census *census;
 	struct expiry *expiry;
+	struct bulk *bulk;
 	struct loop_timer *check;
 	struct log_limit misfit_said;
 	struct instance *instance;
@@ -126,6 +128,7 @@ static void drain(struct ledger *ledger)
 
 	set_state(ledger, LEDGER_DRAINING);
 	expiry_stop(ledger->expiry);
+	bulk_stop(ledger->bulk);
 	loop_timer_set(ledger->drained, timeout + DRAIN_GRACE);
 	intake_stop(ledger->intake, on_intake_stopped, ledger);
 	executor_stop(ledger->executor, usec_boot() + timeout, on_executor_stopped, ledger);
@@ -181,6 +184,7 @@ static void on_held(void *arg, int64_t id)
 
 	executor_lease_set(ledger->executor, id, instance_until(ledger->instance));
 	intake_instance_set(ledger->intake, id);
+	bulk_owner(ledger->bulk, id);
 	say_ready(ledger);
 }
 
@@ -189,6 +193,7 @@ static void on_lost(void *arg)
 	struct ledger *ledger = arg;
 
 	executor_lease_set(ledger->executor, 0, 0);
+	bulk_owner(ledger->bulk, 0);
 }
 
 static void on_backlog(void *arg, bool high)
@@ -417,6 +422,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->pg = pg_new(ledger->loop, log, &settings, &events);
 	ledger->census = census_new(ledger->loop, log, ledger->pg, conf, rules, ledger->meter);
 	ledger->expiry = expiry_new(ledger->loop, log, ledger->pg, conf, rules);
+	ledger->bulk = bulk_new(ledger->loop, log, ledger->pg, conf);
 	return ledger;
 }
 
@@ -439,6 +445,7 @@ void ledger_free(struct ledger *ledger)
 	pg_free(ledger->pg);
 	census_free(ledger->census);
 	expiry_free(ledger->expiry);
+	bulk_free(ledger->bulk);
 	loop_timer_free(ledger->check);
 	loop_timer_free(ledger->drained);
 	loop_signal_free(ledger->interrupt);

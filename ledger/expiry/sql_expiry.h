@@ -91,4 +91,29 @@ static const char SQL_EXPIRY_UNMATCHED[] =
 	"   RETURNING u.topic)"
 	" SELECT count(*) FROM gone";
 
+/* A draft that nobody has confirmed is refused after an hour, so it can be cleared behind that; $1
+ * as above for what has ended. */
+#define OLD_OPERATIONS                                                                             \
+	"(SELECT o.id FROM counterfoil.operation o WHERE o.state = 'draft'"                        \
+	"   AND o.created_at < now() - interval '65 min' ORDER BY o.created_at LIMIT 100)"         \
+	" UNION ALL (SELECT o.id FROM counterfoil.operation o"                                     \
+	"   WHERE o.ended_at < now() - $1::interval ORDER BY o.ended_at LIMIT 100)"
+
+static const char SQL_EXPIRY_ITEMS[] =
+	"WITH o AS MATERIALIZED (" OLD_OPERATIONS "),"
+	" gone AS (DELETE FROM counterfoil.operation_item i"
+	"   WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM o, LATERAL"
+	"     (SELECT y.ctid FROM counterfoil.operation_item y WHERE y.operation_id = o.id"
+	"     ORDER BY y.effect_id LIMIT $2) x LIMIT $2))"
+	"   AND " SYNC_COMMIT " RETURNING i.effect_id)"
+	" SELECT count(*) FROM gone";
+
+static const char SQL_EXPIRY_OPERATIONS[] =
+	"WITH o AS MATERIALIZED (" OLD_OPERATIONS "),"
+	" gone AS (DELETE FROM counterfoil.operation x WHERE x.id = ANY (ARRAY(SELECT o.id FROM o"
+	"   WHERE (SELECT true FROM counterfoil.operation_item i WHERE i.operation_id = o.id"
+	"     LIMIT 1) IS NULL LIMIT $2)) AND " SYNC_COMMIT " RETURNING x.id)"
+	" SELECT count(*) FROM gone";
+#undef OLD_OPERATIONS
+
 #endif
