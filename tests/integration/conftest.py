@@ -22,6 +22,15 @@ LOG_LINES = 60
 numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is about an amount is not run twice."""
+    if not programs.sanitized():
+        return
+    left_out = [item for item in items if item.get_closest_marker("amount")]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One cluster for all; a test may stop, kill and restart it, and leaves it running."""

@@ -203,7 +203,7 @@ def test_replay_asks_for_yes(keys: Keys, counterfoil: Run):
 
 @pytest.mark.parametrize("state,columns,words,result", [
     ("completed", {}, "already completed", "already"),
-    ("uncertain", {"unknown_sends": 1}, "it may have happened", "refused"),
+    ("uncertain", {"unknown_sends": 1, "window": "1 min"}, "execute again as if new", "refused"),
     ("in_flight", {"unknown_sends": 1}, "an attempt is running", "refused"),
     ("cancelled", {}, "it was cancelled", "refused"),
     ("pruned", {}, "only its key is kept", "refused"),

@@ -6,6 +6,8 @@ import random
 import threading
 from typing import Any, Callable
 
+import pytest
+
 from tests.tools import waiting
 from tests.tools.postgres import Postgres
 from tests.tools.programs import Program
@@ -173,6 +175,7 @@ def partitions_of(ledger: Program) -> int:
     return int(last.fields["count"]) if last.msg == "partitions assigned" else 0
 
 
+@pytest.mark.amount
 def test_ten_ledgers_are_killed_in_the_midst_of_intake(make_world: Callable[..., World]):
     """Eleven share the topic, ten get kill -9 while they read; the last one has it all."""
     world = make_world(partitions=11)

@@ -107,6 +107,7 @@ def test_the_whole_way_from_orders_to_charges(kafka: Kafka, make_world: MakeWorl
         program.stop()
 
 
+@pytest.mark.amount
 def test_a_broker_that_restarts_under_load(mortal: Kafka, make_world: MakeWorld):
     """R11, R2, R53: stopped and killed while events are written, sent, read and charged: no program
     ends, nothing is lost, sent twice, out of order or charged twice."""

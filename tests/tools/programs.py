@@ -25,6 +25,10 @@ def build_directory() -> Path:
     return build.resolve()
 
 
+def sanitized() -> bool:
+    return build_directory().name == "asan"
+
+
 @dataclass
 class Line:
     """One line of a log; `fields` are the texts, unescaped."""
