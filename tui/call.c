@@ -143,7 +143,12 @@ enum {
 	OPTION_TOPIC,
 	OPTION_KEY,
 	OPTION_ALL,
-	OPTION_EXPECT
+	OPTION_EXPECT,
+	OPTION_NEW_KEY,
+	OPTION_FORCE,
+	OPTION_HAPPENED,
+	OPTION_DID_NOT_HAPPEN,
+	OPTION_PROVIDER_ID
 };
 
 static const struct {
@@ -162,9 +167,14 @@ static const struct {
 	{ { "dry-run", no_argument, NULL, OPTION_DRY_RUN }, CALL_ORDER },
 	{ { "source", required_argument, NULL, OPTION_SOURCE }, CALL_SOURCE },
 	{ { "topic", required_argument, NULL, OPTION_TOPIC }, CALL_TOPIC },
-	{ { "key", required_argument, NULL, OPTION_KEY }, CALL_TOPIC },
+	{ { "key", required_argument, NULL, OPTION_KEY }, CALL_TOPIC | CALL_KEY },
 	{ { "all", no_argument, NULL, OPTION_ALL }, CALL_BULK },
 	{ { "expect", required_argument, NULL, OPTION_EXPECT }, CALL_BULK },
+	{ { "new-key", no_argument, NULL, OPTION_NEW_KEY }, CALL_NEW_KEY },
+	{ { "force", no_argument, NULL, OPTION_FORCE }, CALL_NEW_KEY },
+	{ { "happened", no_argument, NULL, OPTION_HAPPENED }, CALL_DECISION },
+	{ { "did-not-happen", no_argument, NULL, OPTION_DID_NOT_HAPPEN }, CALL_DECISION },
+	{ { "provider-id", required_argument, NULL, OPTION_PROVIDER_ID }, CALL_DECISION },
 };
 enum { OPTION_COUNT = sizeof(all_options) / sizeof(all_options[0]) };
 
@@ -227,6 +237,17 @@ static bool take_option(struct call *call, int option, const char *argument)
 		return call->all = true;
 	case OPTION_EXPECT:
 		return read_count(argument, 0, &call->expect);
+	case OPTION_NEW_KEY:
+		return call->new_key = true;
+	case OPTION_FORCE:
+		return call->force = true;
+	case OPTION_HAPPENED:
+		return call->happened = true;
+	case OPTION_DID_NOT_HAPPEN:
+		return call->did_not_happen = true;
+	case OPTION_PROVIDER_ID:
+		call->provider_id = argument;
+		return true;
 	default:
 		return false;
 	}
@@ -240,7 +261,7 @@ static bool is_text(const char *text)
 static bool is_all_text(const struct call *call)
 {
 	const char *const texts[] = { call->word,   call->target, call->tenant, call->reason,
-				      call->source, call->topic,  call->key };
+				      call->source, call->topic,  call->key,    call->provider_id };
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (!is_text(texts[i]))
 			return false;

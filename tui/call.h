@@ -16,6 +16,9 @@ enum call_options {
 	CALL_SOURCE = 1 << 5,
 	CALL_TOPIC = 1 << 6, /* --topic --key */
 	CALL_BULK = 1 << 7,  /* --all --expect */
+	CALL_KEY = 1 << 8,
+	CALL_NEW_KEY = 1 << 9,   /* --new-key --force */
+	CALL_DECISION = 1 << 10, /* --happened --did-not-happen --provider-id */
 };
 
 struct call {
@@ -31,6 +34,9 @@ struct call {
 	bool patient;   /* what it asks may take longer than a person waits at a screen */
 	const char *target, *tenant, *reason; /* NULL: not given */
 	const char *source, *topic, *key;
+	bool new_key, force;
+	bool happened, did_not_happen;
+	const char *provider_id;
 	const char *word; /* what it is about; NULL: nothing was said */
 	char **words;     /* all of them, with CALL_WORDS */
 	int word_count;

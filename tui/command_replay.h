@@ -1,4 +1,4 @@
-/* `counterfoil replay`: runs a dead key again, or a waiting one at once. */
+/* `counterfoil replay`: runs a key again, with the same idempotency key or a new one. */
 #ifndef COUNTERFOIL_COMMAND_REPLAY_H
 #define COUNTERFOIL_COMMAND_REPLAY_H
 

@@ -127,6 +127,11 @@ static void json_key(struct writer *writer, const PGresult *key)
 	writer_int(writer, "attempts_used", pg_get_int8(key, 0, KEY_ATTEMPTS));
 	writer_int(writer, "unknown_sends", pg_get_int8(key, 0, KEY_UNKNOWN));
 	writer_int(writer, "replays", pg_get_int8(key, 0, KEY_REPLAYS));
+	writer_int(writer, "key_no", pg_get_int8(key, 0, KEY_NUMBER));
+	writer_text(writer, "replay_of", pg_get_text(key, 0, KEY_REPLAY_OF));
+	writer_text(writer, "replayed_as", pg_get_text(key, 0, KEY_FORCED));
+	writer_text(writer, "resolution", pg_get_text(key, 0, KEY_RESOLUTION));
+	writer_bool(writer, "stored_error", pg_get_bool(key, 0, KEY_STORED));
 	writer_time(writer, "first_sent_at", pg_get_time(key, 0, KEY_FIRST_SENT));
 	writer_time(writer, "sent_at", pg_get_time(key, 0, KEY_SENT));
 	writer_time(writer, "window_until", pg_get_time(key, 0, KEY_WINDOW));
@@ -287,6 +292,9 @@ static void add_key(struct buf *out, const PGresult *key)
 	add_field(out, "event", buf_text(&line));
 	add_field(out, "idempotency key", pg_get_text(key, 0, KEY_PROVIDER_KEY));
 	add_field(out, "provider's id", pg_get_text(key, 0, KEY_PROVIDER_ID));
+	add_field(out, "decided", pg_get_text(key, 0, KEY_RESOLUTION));
+	add_field(out, "repeats", pg_get_text(key, 0, KEY_REPLAY_OF));
+	add_field(out, "repeated as", pg_get_text(key, 0, KEY_FORCED));
 	add_time(out, "recorded", pg_get_time(key, 0, KEY_CREATED));
 	add_time(out, "first sent", pg_get_time(key, 0, KEY_FIRST_SENT));
 	add_time(out, "last sent", pg_get_time(key, 0, KEY_SENT));

@@ -125,6 +125,22 @@ static void on_begun(struct screen *screen, const PGresult *result, const struct
 	console_ask(screen, dialog->kind->sql(dialog), &params, on_judged);
 }
 
+/* True: something has to be typed yet, and that is said. */
+static bool is_missing(struct dialog *dialog)
+{
+	const char *typed = dialog->field.typed;
+	if (dialog->needs_reason && !dialog->reason.text.length) {
+		dialog_say(dialog, "A reason is needed here, for the audit.");
+		dialog->focus = FOCUS_REASON;
+		return true;
+	}
+	if (!dialog->field.name || !typed || strcmp(buf_text(&dialog->field.text.text), typed) == 0)
+		return false;
+	(void)snprintf(dialog->words, sizeof(dialog->words), "To confirm it, type \"%s\".", typed);
+	dialog->focus = FOCUS_FIELD;
+	return true;
+}
+
 static unsigned give_order(struct dialog *dialog)
 {
 	const char *forbidden = console_forbids(dialog->screen.console);
@@ -134,11 +150,8 @@ static unsigned give_order(struct dialog *dialog)
 		(void)snprintf(dialog->words, sizeof(dialog->words), "%s", forbidden);
 		return REACT_DRAW;
 	}
-	if (dialog->needs_reason && !dialog->reason.text.length) {
-		dialog_say(dialog, "A reason is needed here, for the audit.");
-		dialog->focus = FOCUS_REASON;
+	if (is_missing(dialog))
 		return REACT_DRAW;
-	}
 	dialog->failed = false;
 	set_phase(dialog, PHASE_BEGINNING);
 	console_ask(&dialog->screen, SQL_BEGIN_ORDER, NULL, on_begun);
@@ -149,7 +162,8 @@ static unsigned give_order(struct dialog *dialog)
 
 static unsigned step(struct dialog *dialog, int by)
 {
-	dialog->focus = (enum dialog_focus)(((int)dialog->focus + by + FOCUS_COUNT) % FOCUS_COUNT);
+	const int count = dialog->field.name ? FOCUS_COUNT : FOCUS_FIELD;
+	dialog->focus = (enum dialog_focus)(((int)dialog->focus + by + count) % count);
 	return REACT_DRAW;
 }
 
@@ -161,10 +175,19 @@ static unsigned press(struct dialog *dialog)
 	case FOCUS_GO:
 		return give_order(dialog);
 	case FOCUS_REASON:
+	case FOCUS_FIELD:
 	case FOCUS_COUNT:
 		break;
 	}
-	return step(dialog, -1);
+	dialog->focus = FOCUS_GO;
+	return REACT_DRAW;
+}
+
+static bool take_text(struct dialog *dialog, const struct key *key)
+{
+	if (dialog->focus == FOCUS_REASON)
+		return text_input_key(&dialog->reason, key);
+	return dialog->focus == FOCUS_FIELD && text_input_key(&dialog->field.text, key);
 }
 
 static unsigned on_key(struct screen *screen, const struct key *key)
@@ -172,7 +195,7 @@ static unsigned on_key(struct screen *screen, const struct key *key)
 	struct dialog *dialog = (struct dialog *)screen;
 	if (dialog->phase != PHASE_CHOOSING)
 		return REACT_NONE;
-	if (dialog->focus == FOCUS_REASON && text_input_key(&dialog->reason, key))
+	if (take_text(dialog, key))
 		return REACT_DRAW;
 	if (key->special && (key->code == KEY_LEFT || key->code == KEY_RIGHT))
 		return step(dialog, dialog->focus == FOCUS_CANCEL ? 1 : -1);
@@ -231,18 +254,28 @@ static void draw_buttons(const struct dialog *dialog, const struct canvas *canva
 		    dialog->kind->button(dialog));
 }
 
-static void draw_reason(const struct dialog *dialog, const struct canvas *canvas, int row,
+static void draw_input(const struct text_input *input, const struct canvas *canvas,
+		       const struct area *line, const char *name, const char *hint, bool focus)
+{
+	int row = line->row, column = line->column + 8, width = line->width - 10;
+	canvas_text(canvas, row, line->column, 7, STYLE_TITLE, name);
+	canvas_text(canvas, row, column, 1, STYLE_PLAIN, "[");
+	text_input_draw(input, canvas, row, column + 1, width, focus);
+	if (!input->text.length && !focus)
+		canvas_text(canvas, row, column + 2, width - 2, STYLE_FAINT, hint);
+	canvas_text(canvas, row, column + 1 + width, 1, STYLE_PLAIN, "]");
+}
+
+static void draw_inputs(const struct dialog *dialog, const struct canvas *canvas,
 			const struct area *line)
 {
-	int column = line->column + 8, width = line->width - 10;
-	canvas_text(canvas, row, line->column, 7, STYLE_TITLE, "Reason");
-	canvas_text(canvas, row, column, 1, STYLE_PLAIN, "[");
-	text_input_draw(&dialog->reason, canvas, row, column + 1, width,
-			dialog->focus == FOCUS_REASON);
-	if (!dialog->reason.text.length && dialog->focus != FOCUS_REASON)
-		canvas_text(canvas, row, column + 2, width - 2, STYLE_FAINT,
-			    dialog->needs_reason ? "needed" : "optional");
-	canvas_text(canvas, row, column + 1 + width, 1, STYLE_PLAIN, "]");
+	const struct dialog_field *field = &dialog->field;
+	const struct area second = { line->row + 1, line->column, 1, line->width };
+	draw_input(&dialog->reason, canvas, line, "Reason",
+		   dialog->needs_reason ? "needed" : "optional", dialog->focus == FOCUS_REASON);
+	if (field->name)
+		draw_input(&field->text, canvas, &second, field->name, field->hint,
+			   dialog->focus == FOCUS_FIELD);
 }
 
 static void draw_frame(const struct dialog *dialog, const struct canvas *canvas,
@@ -262,11 +295,12 @@ static void draw(struct screen *screen, const struct canvas *canvas, const struc
 {
 	struct dialog *dialog = (struct dialog *)screen;
 	int width = area->width < 70 ? area->width - 2 : 68;
-	int height = area->height < 11 ? area->height : 11;
+	int inputs = dialog->field.name ? 2 : 1;
+	int height = area->height < 10 + inputs ? area->height : 10 + inputs;
 	const struct area box = { area->row + (area->height - height) / 2,
 				  (area->width - width) / 2, height, width };
 	const struct area subject = { box.row + 1, box.column + 2, 2, width - 4 };
-	struct area line = { box.row + 3, box.column + 2, height - 6, width - 4 };
+	struct area line = { box.row + 3, box.column + 2, height - 5 - inputs, width - 4 };
 	enum style style = dialog->failed || dialog->refused ? STYLE_BAD : STYLE_PLAIN;
 	draw_frame(dialog, canvas, &box);
 	dialog->kind->draw_subject(dialog, canvas, &subject);
@@ -277,7 +311,8 @@ static void draw(struct screen *screen, const struct canvas *canvas, const struc
 	line.row += used;
 	line.height -= used;
 	draw_words(canvas, &line, STYLE_WARN, dialog->warning);
-	draw_reason(dialog, canvas, box.row + height - 3, &line);
+	line.row = box.row + height - 2 - inputs;
+	draw_inputs(dialog, canvas, &line);
 	draw_buttons(dialog, canvas, &box);
 }
 
@@ -285,6 +320,7 @@ static void free_screen(struct screen *screen)
 {
 	struct dialog *dialog = (struct dialog *)screen;
 	text_input_done(&dialog->reason);
+	text_input_done(&dialog->field.text);
 	dialog->kind->free(dialog);
 }
 

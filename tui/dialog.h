@@ -38,7 +38,16 @@ enum dialog_phase {
 };
 
 /* In the order of Tab: four keys for a replay, x r Tab Enter. */
-enum dialog_focus { FOCUS_CANCEL, FOCUS_GO, FOCUS_REASON, FOCUS_COUNT };
+enum dialog_focus { FOCUS_CANCEL, FOCUS_GO, FOCUS_REASON, FOCUS_FIELD, FOCUS_COUNT };
+
+/* One more thing to be typed, beside the reason. */
+struct dialog_field {
+	const char *name;  /* at most 7 characters; NULL: there is none */
+	const char *hint;  /* while it is empty */
+	const char *typed; /* what has to stand in it, so that nobody does it by habit; NULL:
+			      anything */
+	struct text_input text;
+};
 
 /* The beginning of every dialog's struct. */
 struct dialog {
@@ -47,6 +56,7 @@ struct dialog {
 	enum dialog_phase phase;
 	enum dialog_focus focus;
 	struct text_input reason;
+	struct dialog_field field;
 	bool needs_reason;
 	bool refused; /* the database has said that it would not */
 	bool failed;  /* `words` say why it was not done */

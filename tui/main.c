@@ -8,9 +8,11 @@
 #include "command.h"
 #include "command_adopt.h"
 #include "command_find.h"
+#include "command_key.h"
 #include "command_list.h"
 #include "command_outbox.h"
 #include "command_replay.h"
+#include "command_resolve.h"
 #include "command_show.h"
 #include "console.h"
 #include "migrate.h"
@@ -22,7 +24,13 @@ static const struct command commands[] = {
 	{ "find", "keys by key, subject, event, provider's id or place in a topic", find_run },
 	{ "outbox", "what waits to be published; rows that cannot be, put back or discarded",
 	  outbox_run },
-	{ "replay", "run a dead key again, or a waiting one now", replay_run },
+	{ "replay", "run a key again, or a waiting one now", replay_run },
+	{ "resolve", "decide whether what is uncertain has happened", resolve_run },
+	{ "cancel", "take back for good what waits to be sent", cancel_run },
+	{ "dead-letter", "give up what waits to be sent", dead_letter_run },
+	{ "take-over", "take a stale key from its ledger now", take_over_run },
+	{ "note", "keep a remark with a key", note_run },
+	{ "erase", "forget what is personal in a key that has ended", erase_run },
 	{ "adopt", "make a restored or copied database this environment's", adopt_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
 	  migrate_run },

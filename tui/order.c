@@ -26,9 +26,21 @@ void order_operation(char *text)
 		       b[13], b[14], b[15]);
 }
 
-void order_init(struct order *order, int64_t id, int32_t epoch, const char *state)
+const struct order_form *order_form(enum order_kind kind)
 {
-	*order = (struct order){ .id = id, .epoch = epoch };
+	static const struct order_form forms[] = {
+#define X(symbol, sql, title, button, done, reason)                                                \
+	[ORDER_##symbol] = { (sql), (title), (button), (done), (reason) },
+		ORDER_KINDS(X)
+#undef X
+	};
+	return &forms[kind];
+}
+
+void order_init(struct order *order, enum order_kind kind, int64_t id, int32_t epoch,
+		const char *state)
+{
+	*order = (struct order){ .kind = kind, .id = id, .epoch = epoch };
 	(void)snprintf(order->state, sizeof(order->state), "%s", state);
 	order_operation(order->operation);
 }
@@ -58,8 +70,8 @@ void order_claims(struct buf *out)
 	writer_close(&writer, '}');
 }
 
-void order_params(const struct order *order, const char *reason, bool dry_run,
-		  struct pg_params *params)
+void order_params(const struct order *order, const char *provider_id, const char *reason,
+		  bool dry_run, struct pg_params *params)
 {
 	BUF_AUTO struct buf claims = { 0 };
 	order_claims(&claims);
@@ -70,6 +82,7 @@ void order_params(const struct order *order, const char *reason, bool dry_run,
 	pg_add_text(params, *reason ? reason : NULL);
 	pg_add_text(params, buf_text(&claims));
 	pg_add_bool(params, dry_run);
+	pg_add_text(params, provider_id && *provider_id ? provider_id : NULL);
 }
 
 enum order_result order_result(const PGresult *verdict)

@@ -4,6 +4,7 @@
 
 #include "dead_row.h"
 #include "lists.h"
+#include "order.h"
 #include "screen.h"
 #include "subject.h"
 
@@ -18,7 +19,7 @@ struct screen *screen_help_new(void);
 /* Overlays. */
 struct screen *screen_prompt_new(void);
 struct screen *screen_actions_new(const struct subject *subject);
-struct screen *screen_replay_new(const struct subject *subject);
+struct screen *screen_order_new(const struct subject *subject, enum order_kind kind);
 struct screen *screen_dead_actions_new(const struct dead_row *row);
 struct screen *screen_settle_new(const struct dead_row *row, bool discard);
 

@@ -132,6 +132,8 @@ static const char SQL_FIND[] =
 	" UNION ALL (SELECT id, 3, 'event' FROM counterfoil.effect WHERE event_id = $1 LIMIT $5)"
 	" UNION ALL (SELECT effect_id, 4, 'provider id' FROM counterfoil.attempt"
 	"   WHERE provider_id = $1 LIMIT $5)"
+	" UNION ALL (SELECT id, 4, 'provider id' FROM counterfoil.effect_state"
+	"   WHERE provider_id = $1 AND resolution IS NOT NULL LIMIT $5)"
 	" UNION ALL (SELECT id, 5, 'offset' FROM counterfoil.effect WHERE topic = $2"
 	"   AND partition = $3 AND \"offset\" = $4 LIMIT $5)),"
 	" f AS MATERIALIZED (SELECT id, min(n) AS n, string_agg(DISTINCT what, ', ') AS what FROM m"
@@ -175,6 +177,17 @@ static const char SQL_NAMED[] =
 	X(KEY_ATTEMPTS, "x.attempts")                                                              \
 	X(KEY_UNKNOWN, "x.unknown_sends + x.unknown_before")                                       \
 	X(KEY_REPLAYS, "x.replays")                                                                \
+	X(KEY_NUMBER, "x.key_no")                                                                  \
+	X(KEY_STORED, "x.stored")                                                                  \
+	X(KEY_RESEND, "e.resend")                                                                  \
+	X(KEY_RESOLUTION, "x.resolution")                                                          \
+	X(KEY_NOTE, "(SELECT a.reason FROM counterfoil.audit a WHERE a.effect_id = e.id"           \
+		    " AND a.action = 'note' AND a.result = 'done'"                                 \
+		    " ORDER BY a.effect_id DESC, a.id DESC LIMIT 1)")                              \
+	X(KEY_REPLAY_OF, "(SELECT o.idempotency_key FROM counterfoil.effect o"                     \
+			 " WHERE o.id = e.replay_of)")                                             \
+	X(KEY_FORCED, "(SELECT string_agg(o.idempotency_key, ' ' ORDER BY o.id)"                   \
+		      " FROM counterfoil.effect o WHERE o.replay_of = e.id)")                      \
 	X(KEY_FIRST_SENT, "x.first_sent_at")                                                       \
 	X(KEY_SENT, "x.sent_at")                                                                   \
 	X(KEY_WINDOW, "x.window_until")                                                            \
@@ -263,10 +276,21 @@ static const char SQL_BEGIN_ORDER[] = "BEGIN ISOLATION LEVEL READ COMMITTED READ
 
 enum verdict_column { VERDICT_RESULT, VERDICT_ACTION, VERDICT_DETAIL, VERDICT_FROM, VERDICT_TO };
 
-/* $1 id, $2 epoch, $3 state, $4 operation, $5 reason, $6 claims, $7 dry run */
-static const char SQL_REPLAY[] =
-	"SELECT result, action, detail, from_state::text, to_state::text"
-	" FROM counterfoil.replay($1, $2, $3, $4::uuid, $5, $6::jsonb, $7)";
+/* $1 id, $2 epoch, $3 state, $4 operation, $5 reason, $6 claims, $7 dry run, $8 provider's id. Each
+ * uses of these what it needs. */
+#define ORDER(call_)                                                                               \
+	"SELECT result, action, detail, from_state::text, to_state::text FROM counterfoil." call_
+#define ORDERED "$1, $2, $3, $4::uuid, "
+
+static const char SQL_REPLAY[] = ORDER("replay(" ORDERED "$5, $6::jsonb, $7)");
+static const char SQL_NEW_KEY[] = ORDER("replay(" ORDERED "$5, $6::jsonb, $7, true)");
+static const char SQL_HAPPENED[] = ORDER("resolve(" ORDERED "true, $8, $5, $6::jsonb, $7)");
+static const char SQL_NOT_HAPPENED[] = ORDER("resolve(" ORDERED "false, NULL, $5, $6::jsonb, $7)");
+static const char SQL_CANCEL[] = ORDER("cancel(" ORDERED "$5, $6::jsonb, $7)");
+static const char SQL_GIVE_UP[] = ORDER("give_up(" ORDERED "$5, $6::jsonb, $7)");
+static const char SQL_ORDER_TAKE_OVER[] = ORDER("take_over(" ORDERED "$5, $6::jsonb, $7)");
+static const char SQL_NOTE[] = ORDER("note($1, $4::uuid, $5, $6::jsonb, $7)");
+static const char SQL_ERASE[] = ORDER("erase(" ORDERED "$5, $6::jsonb, $7)");
 
 /* --- the overview -------------------------------------------------------------------------------
  */

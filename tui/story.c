@@ -28,6 +28,11 @@ void story_read(const PGresult *key, char *owner, struct story *story_r)
 		.error_class = pg_get_text(key, 0, KEY_ERROR),
 		.provider_id = pg_get_text(key, 0, KEY_PROVIDER_ID),
 		.hold_reason = pg_get_text(key, 0, KEY_HOLD_REASON),
+		.resolution = pg_get_text(key, 0, KEY_RESOLUTION),
+		.note = pg_get_text(key, 0, KEY_NOTE),
+		.replay_of = pg_get_text(key, 0, KEY_REPLAY_OF),
+		.forced = pg_get_text(key, 0, KEY_FORCED),
+		.key_number = pg_get_int8(key, 0, KEY_NUMBER),
 		.tries = pg_get_int8(key, 0, KEY_TRIES),
 		.unknown = pg_get_int8(key, 0, KEY_UNKNOWN),
 		.now = pg_get_time(key, 0, KEY_NOW),
@@ -129,7 +134,9 @@ static void tell_uncertain(const struct story *story, enum conf_zone zone, struc
 
 static void tell_dead(const struct story *story, struct buf *out)
 {
-	if (!story->rendered)
+	if (story->resolution)
+		buf_add_text(out, "A person found out that it did not happen.");
+	else if (!story->rendered)
 		buf_add_text(out, "The request could not be made from the event: nothing was ever "
 				  "sent.");
 	else if (!story->outcome && !*story->error_class)
@@ -147,7 +154,8 @@ static void tell_dead(const struct story *story, struct buf *out)
 
 static void tell_completed(const struct story *story, struct buf *out)
 {
-	buf_add_text(out, "The provider said yes");
+	buf_add_text(out, story->resolution ? "A person found out that it happened"
+					    : "The provider said yes");
 	if (story->provider_id && *story->provider_id)
 		buf_addf(out, ", its id is %s", story->provider_id);
 	buf_add_text(out, ". Tried ");
@@ -155,11 +163,23 @@ static void tell_completed(const struct story *story, struct buf *out)
 	buf_add_text(out, ".");
 }
 
-void story_tell(const struct story *story, enum conf_zone zone, struct buf *out)
+/* What persons did and said, whatever the state. */
+static void add_orders(const struct story *story, struct buf *out)
 {
-	enum effect_state state;
-	if (!effect_state_parse(story->state, strlen(story->state), &state))
-		return;
+	if (story->replay_of)
+		buf_addf(out, " It repeats %s, by order of a person.", story->replay_of);
+	else if (story->key_number)
+		buf_addf(out, " By order of a person its key at the provider is a new one, ~r%lld.",
+			 (long long)story->key_number);
+	if (story->forced)
+		buf_addf(out, " It was done again, by order of a person: %s.", story->forced);
+	if (story->note)
+		buf_addf(out, " Note: %s", story->note);
+}
+
+static void tell_state(const struct story *story, enum effect_state state, enum conf_zone zone,
+		       struct buf *out)
+{
 	switch (state) {
 	case EFFECT_PENDING:
 		tell_pending(story, zone, out);
@@ -189,4 +209,13 @@ void story_tell(const struct story *story, enum conf_zone zone, struct buf *out)
 			     "known as one.");
 		break;
 	}
+}
+
+void story_tell(const struct story *story, enum conf_zone zone, struct buf *out)
+{
+	enum effect_state state;
+	if (!effect_state_parse(story->state, strlen(story->state), &state))
+		return;
+	tell_state(story, state, zone, out);
+	add_orders(story, out);
 }

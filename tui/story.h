@@ -15,6 +15,11 @@ struct story {
 	const char *error_class; /* "" : none */
 	const char *provider_id; /* NULL: none */
 	const char *hold_reason; /* NULL: none */
+	const char *resolution;  /* what a person decided; NULL: nobody has */
+	const char *note;        /* the last one; NULL: none */
+	const char *replay_of;   /* the completed key that it repeats by force; NULL: none */
+	const char *forced;      /* the keys that repeat it; NULL: none */
+	int64_t key_number;      /* N of its provider key base~rN; 0: the first */
 	int64_t tries;
 	int64_t unknown; /* sends without an answer that says applied or not */
 	usec_t now;      /* all times are the database's */

@@ -204,7 +204,7 @@ def test_replay_asks_for_yes(keys: Keys, counterfoil: Run):
 @pytest.mark.parametrize("state,columns,words,result", [
     ("completed", {}, "already completed", "already"),
     ("uncertain", {"unknown_sends": 1, "window": "1 min"}, "execute again as if new", "refused"),
-    ("in_flight", {"unknown_sends": 1}, "an attempt is running", "refused"),
+    ("in_flight", {"unknown_sends": 1}, "take it over", "refused"),
     ("cancelled", {}, "it was cancelled", "refused"),
     ("pruned", {}, "only its key is kept", "refused"),
     ("dead", {"method": None}, "never rendered", "refused"),
@@ -389,7 +389,7 @@ def test_a_replayed_key_is_charged_once(world: World):
     was completed is left alone."""
     world.migrate()
     (order,) = world.orders(1)
-    world.provider.fault("status", status=402, times=2)
+    world.provider.fault("status", status=404, times=2)
     world.start()
     world.place([order])
     config = str(world.write_configuration())

@@ -96,17 +96,16 @@ def test_no_single_key_changes_anything(keys: Keys, console: Console):
 
 @pytest.mark.parametrize("state,columns,words", [
     ("in_flight", {"unknown_sends": 1}, "in flight: an attempt is running"),
-    ("uncertain", {"unknown_sends": 1}, "uncertain: it may have happened"),
-    ("completed", {}, "completed: there is nothing left to do"),
     ("cancelled", {}, "cancelled: it was withdrawn"),
     ("pruned", {}, "finished long ago"),
 ])
-def test_states_that_nothing_is_done_to(keys: Keys, console: Console, state: str,
+def test_states_that_only_take_a_note(keys: Keys, console: Console, state: str,
                                         columns: dict[str, int], words: str):
     keys.ledger()
     keys.add("order:1", state, **columns)
     terminal = console()
-    assert words in terminal.press("2", "x")
+    screen = terminal.press("2", "x")
+    assert words in screen and "n  note" in screen
     assert "replay" not in terminal.press("r").lower()
     assert keys.audit() == []
 

@@ -1,0 +1,96 @@
+/* counterfoil cancel, dead-letter, take-over, note and erase */
+#include "command_key.h"
+
+#include "key_order.h"
+
+#define OPTIONS "[--target T] [--tenant T] [--dry-run] [--json] [--config FILE]\n"
+#define WORDS                                                                                      \
+	"  --yes          do it\n"                                                                 \
+	"  --dry-run      only say what would come of it\n"                                        \
+	"  --reason TEXT  for the audit\n"
+
+static const char cancel_usage[] =
+	"usage: counterfoil cancel KEY|ID --yes --reason TEXT\n"
+	"                          " OPTIONS "Takes back for good what waits to be sent. What may "
+					     "have happened already becomes uncertain\n"
+	"instead. Ends with 5 when the key was not waiting.\n" WORDS;
+
+static const char dead_letter_usage[] =
+	"usage: counterfoil dead-letter KEY|ID --yes --reason TEXT\n"
+	"                               " OPTIONS
+	"Gives up what waits to be sent: it is dead, and can be replayed. What may have happened\n"
+	"already becomes uncertain instead. No event goes to the dead-letter topic, for you have "
+	"it\n"
+	"in hand. Ends with 5 when the key was not waiting.\n" WORDS;
+
+static const char take_over_usage[] =
+	"usage: counterfoil take-over KEY|ID --yes [--reason TEXT]\n"
+	"                             " OPTIONS
+	"Takes a stale key from its ledger now. It is due at once, with the same key; one of\n"
+	"at_most_once that may have been sent becomes uncertain. Ends with 5 when it was not "
+	"stale.\n" WORDS;
+
+static const char note_usage[] =
+	"usage: counterfoil note KEY|ID --yes --reason TEXT\n"
+	"                        " OPTIONS "Keeps a remark with the key, in whatever state it is.\n"
+	"  --yes          do it\n"
+	"  --dry-run      only say what would come of it\n"
+	"  --reason TEXT  the remark\n";
+
+static const char erase_usage[] =
+	"usage: counterfoil erase KEY|ID --yes --reason TEXT\n"
+	"                         " OPTIONS "Forgets what may be personal in a key that has ended: "
+					    "request, answers, the event's content,\n"
+	"its subject. The key, its state and the provider's id stay, so that a repetition is known "
+	"as\n"
+	"one. Not reached: what stands in Kafka or waits in the outbox, reasons and notes. Ends "
+	"with 5\n"
+	"when the key has not ended.\n"
+	"  --key KEY      the key, instead of the first word\n" WORDS;
+
+static enum exit_code run(struct call *call, unsigned options, enum order_kind kind, int argc,
+			  char **argv)
+{
+	enum exit_code code = EXIT_ERROR;
+	if (!call_read(call, CALL_WHICH | CALL_ORDER | options, argc, argv, &code))
+		return code;
+	if (call->key && call->word)
+		return call_wrong(call, "%s: one key too many, \"%s\"", call->name, call->word);
+	if (call->key)
+		call->word = call->key;
+	return key_order_run(call, kind);
+}
+
+enum exit_code cancel_run(const char *config_path, int argc, char **argv)
+{
+	struct call call = { .name = "cancel", .usage = cancel_usage, .config_path = config_path };
+	return run(&call, 0, ORDER_CANCEL, argc, argv);
+}
+
+enum exit_code dead_letter_run(const char *config_path, int argc, char **argv)
+{
+	struct call call = { .name = "dead-letter",
+			     .usage = dead_letter_usage,
+			     .config_path = config_path };
+	return run(&call, 0, ORDER_GIVE_UP, argc, argv);
+}
+
+enum exit_code take_over_run(const char *config_path, int argc, char **argv)
+{
+	struct call call = { .name = "take-over",
+			     .usage = take_over_usage,
+			     .config_path = config_path };
+	return run(&call, 0, ORDER_TAKE_OVER, argc, argv);
+}
+
+enum exit_code note_run(const char *config_path, int argc, char **argv)
+{
+	struct call call = { .name = "note", .usage = note_usage, .config_path = config_path };
+	return run(&call, 0, ORDER_NOTE, argc, argv);
+}
+
+enum exit_code erase_run(const char *config_path, int argc, char **argv)
+{
+	struct call call = { .name = "erase", .usage = erase_usage, .config_path = config_path };
+	return run(&call, CALL_KEY, ORDER_ERASE, argc, argv);
+}
