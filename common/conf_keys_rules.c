@@ -6,10 +6,12 @@ static const struct conf_key breaker_keys[] = {
 	KEY_AS("failures", conf_target, breaker.failures, CONF_INT, "10",
 	       "opens after so many requests in a row that did not reach it", RANGE(1, 10000)),
 	KEY_AS("ratio", conf_target, breaker.ratio, CONF_INT, "50",
-	       "and when so many per cent of the last 100 were answered 5xx or not in time",
+	       "and when so many per cent of the last 100, of 20 at least, were answered 5xx or "
+	       "not in time",
 	       RANGE(1, 100)),
 	KEY_AS("open", conf_target, breaker.open, CONF_DURATION, "30s",
-	       "nothing is sent for so long; then one request tries", RANGE(USEC_MS, USEC_DAY)),
+	       "nothing is sent for so long; then one request tries whether it is well again",
+	       RANGE(USEC_MS, USEC_DAY)),
 };
 static const struct conf_table breaker_table = TABLE(breaker_keys);
 
@@ -47,8 +49,8 @@ static const struct conf_key target_keys[] = {
 	    RANGE(1, 10000)),
 	KEY(conf_target, rate, CONF_RATE, "none",
 	    "requests to it, all processes together, each of which takes its share; or \"none\"",
-	    .never = "none", LATER),
-	GROUP("breaker", breaker_table, "when it is left alone for a while", LATER),
+	    .never = "none"),
+	GROUP("breaker", breaker_table, "when it is left alone for a while"),
 	KEY(conf_target, ca_file, CONF_TEXT, "",
 	    "certificates to trust, PEM; \"\": those of the system"),
 	KEY(conf_target, cert_file, CONF_TEXT, "", "our own certificate, PEM"),

@@ -167,12 +167,21 @@ static void add_execution(struct meter *meter)
 					    "1 while nothing is sent to the target, because of "
 					    "its answers or a person.",
 					    "target", NULL);
+	struct metric *paused =
+		metrics_gauge(meter->metrics, "target_paused",
+			      "1 while the target has asked to be left alone.", "target", NULL);
+	struct metric *breaker = metrics_gauge(meter->metrics, "target_breaker_open",
+					       "1 while nothing is sent to the target, but for a "
+					       "trial now and then, because it fails.",
+					       "target", NULL);
 	struct metric *due = metrics_gauge(meter->metrics, "effect_oldest_due_age_seconds",
 					   "How long the oldest key that is due waits to be sent, "
 					   "in seconds; 0: there is none.",
 					   "target", NULL);
 	add_attempts(meter);
 	meter->held = by_target(meter, held);
+	meter->paused = by_target(meter, paused);
+	meter->breaker = by_target(meter, breaker);
 	meter->oldest_due = by_target(meter, due);
 	for (size_t i = 0; i < rules_target_count(meter->rules); i++)
 		series_set(meter->oldest_due[i], (double)NAN);
@@ -209,6 +218,8 @@ void meter_free(struct meter *meter)
 		return;
 	free(meter->oldest_due);
 	free(meter->held);
+	free(meter->paused);
+	free(meter->breaker);
 	free(meter->attempt_seconds);
 	free(meter->attempts);
 	free(meter->duplicates);

@@ -26,6 +26,8 @@ struct meter {
 	/* By index of the target in the rules. */
 	struct series **oldest_due;
 	struct series **held;
+	struct series **paused;
+	struct series **breaker;
 	struct series **attempt_seconds;
 	struct series *(*attempts)[OUTCOME_COUNT];
 

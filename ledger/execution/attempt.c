@@ -198,7 +198,11 @@ static void conclude(struct attempt *attempt, struct verdict *verdict,
 	const usec_t now = database_time(attempt, usec_boot());
 	struct life_policy policy;
 	struct life_step step;
-	targets_judge(attempts->targets, target->index, attempt->key.id, attempt->probe, verdict);
+	const struct target_answer seen = { .target = target->index,
+					    .key = attempt->key.id,
+					    .probe = attempt->probe,
+					    .started = attempt->started };
+	targets_judge(attempts->targets, &seen, verdict);
 	key_policy(&attempt->key, attempts->rules, target->profile,
 		   attempts->plans[target->index].margin, &policy);
 	life_result(&attempt->key.life, &policy, verdict, now, draw(), &step);

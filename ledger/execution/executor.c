@@ -22,6 +22,7 @@
 
 #define IDLE_EVERY   (80 * USEC_MS) /* and up to half of it more */
 #define RACES_MAX    3              /* claims again at once */
+#define TOKEN_WAIT   (10 * USEC_MS) /* at least: several at once, where the rate is high */
 #define CLAIM_AGAIN  USEC_SEC       /* after a refusal */
 #define RECORD_GRACE (2 * USEC_SEC) /* for the last results, beyond the deadline of a stop */
 #define SAY_EVERY    (10 * USEC_SEC)
@@ -64,7 +65,9 @@ struct executor {
 	struct lane *lanes;
 	size_t lane_count;
 	struct loop_timer *idle;
-	struct loop_timer *turn; /* claims once for all that happened in this turn of the loop */
+	struct loop_timer *turn;  /* claims once for all that happened in this turn of the loop */
+	struct loop_timer *token; /* claims when a rate lets one through again */
+	usec_t token_at;
 	struct loop_timer *end;
 
 	int64_t instance; /* 0: no lease */
@@ -116,13 +119,28 @@ static usec_t send_before(const struct executor *executor, const struct claim *c
 	return claimed < executor->until ? claimed : executor->until;
 }
 
-static bool gate_lets(const struct executor *executor, const struct claim *claim, usec_t now)
+static bool gate_still_lets(const struct executor *executor, const struct claim *claim, usec_t now)
 {
 	const struct gate *gate = targets_gate(executor->targets, claim->target->index);
-	return (!gate->held || (claim->probe && gate->by_system)) && now >= gate->paused_until;
+	return gate_lets(gate, claim->probe, now);
 }
 
 /* --- claims --- */
+
+/* A lane with more to claim goes on when its rate brings a token. */
+static void wait_for_token(struct executor *executor, const struct lane *lane)
+{
+	const struct gate *gate = targets_gate(executor->targets, lane->target->index);
+	const usec_t now = usec_boot();
+	usec_t wait = rate_wait(&gate->rate, now);
+	if (wait == 0 || !(lane->full || lane->kicked))
+		return;
+	wait = wait > TOKEN_WAIT ? wait : TOKEN_WAIT;
+	if (loop_timer_pending(executor->token) && executor->token_at <= now + wait)
+		return;
+	executor->token_at = now + wait;
+	loop_timer_set(executor->token, wait);
+}
 
 static void claim_lane(struct executor *executor, struct lane *lane)
 {
@@ -135,18 +153,18 @@ static void claim_lane(struct executor *executor, struct lane *lane)
 	int64_t rows = gate_room(gate, lane->target->conf->concurrency, now);
 	rows = rows < room(executor) ? rows : room(executor);
 	if (rows <= 0)
-		return;
+		return wait_for_token(executor, lane);
 	lane->asking = true;
 	lane->kicked = false;
 	executor->asked += rows;
-	gate_take(gate, rows);
 	const struct claim claim = {
 		.target = lane->target,
 		.owner = executor->instance,
 		.rows = rows,
 		.asked_at = now,
-		.probe = gate->held,
+		.probe = gate_lets_one(gate),
 	};
+	gate_take(gate, rows, now);
 	claim_send(executor->pg, &executor->plans[index], &claim, &executor->claim_events);
 }
 
@@ -194,7 +212,7 @@ static void on_key(void *arg, const struct claim *claim, enum effect_state was, 
 	crash_point("claim.answered");
 	warn_of_stranger(executor, key);
 	if (executor->state == EXECUTOR_RUNNING && lease_covers(executor, now) &&
-	    claim_covers(executor, claim, now) && gate_lets(executor, claim, now))
+	    claim_covers(executor, claim, now) && gate_still_lets(executor, claim, now))
 		attempts_start(executor->attempts, claim, key, request,
 			       send_before(executor, claim));
 	else
@@ -229,13 +247,11 @@ static void on_claim_end(void *arg, const struct claim *claim, enum claim_end en
 	struct gate *gate = targets_gate(executor->targets, claim->target->index);
 	lane->asking = false;
 	executor->asked -= claim->rows;
-	gate_put(gate, claim->rows - got);
+	gate_claimed(gate, claim->rows, got, claim->probe, usec_boot());
 	lane->full = got == claim->rows;
 	lane->races = end == CLAIM_RACE ? lane->races + 1 : 0;
 	switch (end) {
 	case CLAIM_DONE:
-		if (claim->probe && got > 0)
-			gate->probe_until = 0;
 		break;
 	case CLAIM_RACE:
 		lane->kicked |= lane->races <= RACES_MAX;
@@ -249,6 +265,7 @@ static void on_claim_end(void *arg, const struct claim *claim, enum claim_end en
 	}
 	if (lane->kicked)
 		loop_timer_set(executor->turn, 0);
+	wait_for_token(executor, lane);
 	check_stopped(executor);
 }
 
@@ -274,7 +291,7 @@ static void put_back_row(struct executor *executor, const PGresult *result, int 
 	if (!claim.target)
 		return;
 	claim_read(result, row, &key, &request);
-	gate_take(targets_gate(executor->targets, claim.target->index), 1);
+	gate_take(targets_gate(executor->targets, claim.target->index), 1, usec_boot());
 	attempts_put_back(executor->attempts, &claim, &key, &request);
 }
 
@@ -331,7 +348,7 @@ static void on_down(void *arg, const char *reason)
 static void on_attempt_ended(void *arg, const struct target *target)
 {
 	struct executor *executor = arg;
-	gate_put(targets_gate(executor->targets, target->index), 1);
+	gate_put(targets_gate(executor->targets, target->index));
 	if (executor->lanes[target->index].full)
 		loop_timer_set(executor->turn, 0);
 }
@@ -364,6 +381,10 @@ void executor_lease_set(struct executor *executor, int64_t instance, usec_t unti
 	executor->until = until_boot;
 	if (!changed)
 		return;
+	if (instance != 0 && executor->state == EXECUTOR_RUNNING)
+		targets_join(executor->targets);
+	else
+		targets_leave(executor->targets);
 	attempts_take_back(executor->attempts);
 	executor_kick(executor);
 }
@@ -414,6 +435,7 @@ void executor_stop(struct executor *executor, usec_t deadline_boot, loop_fn *don
 	set_state(executor, EXECUTOR_DRAINING);
 	executor->stopped = done;
 	executor->stopped_arg = arg;
+	targets_leave(executor->targets);
 	loop_timer_cancel(executor->idle);
 	loop_timer_set(executor->end, deadline_boot - usec_boot());
 	results_hurry(executor->results);
@@ -433,6 +455,7 @@ void executor_free(struct executor *executor)
 	targets_free(executor->targets);
 	loop_timer_free(executor->idle);
 	loop_timer_free(executor->turn);
+	loop_timer_free(executor->token);
 	loop_timer_free(executor->end);
 	free(executor->lanes);
 	free(executor->plans);
@@ -441,15 +464,18 @@ void executor_free(struct executor *executor)
 
 bool executor_target_open(const struct executor *executor, size_t target)
 {
-	const struct gate *gate = targets_gate(executor->targets, target);
-	return !gate->held && usec_boot() >= gate->paused_until;
+	return gate_open(targets_gate(executor->targets, target), usec_boot());
 }
 
 void executor_measure(const struct executor *executor)
 {
-	for (size_t i = 0; i < executor->lane_count; i++)
-		series_set(executor->meter->held[i],
-			   targets_gate(executor->targets, i)->held ? 1 : 0);
+	const struct meter *meter = executor->meter;
+	for (size_t i = 0; i < executor->lane_count; i++) {
+		const struct gate *gate = targets_gate(executor->targets, i);
+		series_set(meter->held[i], gate->held ? 1 : 0);
+		series_set(meter->paused[i], usec_boot() < gate->paused_until ? 1 : 0);
+		series_set(meter->breaker[i], breaker_closed(&gate->breaker) ? 0 : 1);
+	}
 }
 
 static void make_lanes(struct executor *executor)
@@ -476,8 +502,8 @@ static void make_parts(struct executor *executor)
 	executor->claim_events =
 		(struct claim_events){ .key = on_key, .end = on_claim_end, .arg = executor };
 	executor->pg = pg_new(executor->loop, executor->log, &settings, &pg);
-	executor->targets =
-		targets_new(executor->loop, executor->log, executor->pg, executor->rules);
+	executor->targets = targets_new(executor->loop, executor->log, executor->pg, executor->conf,
+					executor->rules);
 	executor->markers =
 		markers_new(executor->loop, executor->log, executor->conf, executor->meter);
 	executor->results = results_new(executor->loop, executor->log, executor->conf,
@@ -502,6 +528,7 @@ struct executor *executor_new(struct loop *loop, struct log *log, const struct c
 	executor->events = *events;
 	executor->idle = loop_timer_new(loop, on_idle, executor);
 	executor->turn = loop_timer_new(loop, on_turn, executor);
+	executor->token = loop_timer_new(loop, on_turn, executor);
 	executor->end = loop_timer_new(loop, on_end, executor);
 	make_lanes(executor);
 	make_parts(executor);

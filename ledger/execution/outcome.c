@@ -197,6 +197,7 @@ void outcome_of(const struct answer *answer, const struct conf_profile *profile,
 	struct verdict verdict = { 0 };
 	if (answer->end == TRANSFER_DONE) {
 		const int status = answer->status;
+		verdict.status = status;
 		verdict.replayed = is_stored(answer, profile);
 		verdict.outcome =
 			outcome_of_answer(answer, verdict.replayed, profile, method, mode);

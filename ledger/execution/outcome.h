@@ -69,6 +69,7 @@ struct answer {
 
 struct verdict {
 	enum outcome outcome;
+	int status; /* of an HTTP answer; 0: there was none */
 	/* An answer for the *key* by the profile: it settles every send made with that key, not
 	 * only this one. */
 	bool settles_key;

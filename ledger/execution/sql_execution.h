@@ -368,12 +368,21 @@ static const char SQL_BACKLOG[] =
 /* --- targets ------------------------------------------------------------------------------------
  */
 
+/* One row at least: how many ledgers live. A hold by the system is probed, but of what is gone for
+ * good there is no time for it. */
 static const char SQL_TARGETS[] =
-	"SELECT target, held, coalesce(held_by = 'system', false), coalesce(hold_reason, ''),"
-	" greatest(extract(epoch from paused_until - now()) * 1000000, 0)::bigint"
-	" FROM counterfoil.target_state";
+	"SELECT l.ledgers, t.target, coalesce(t.held, false),"
+	" coalesce(t.held AND t.held_by = 'system' AND t.probe_at IS NOT NULL, false),"
+	" coalesce(t.hold_reason, ''),"
+	" greatest(extract(epoch from t.paused_until - now()) * 1000000, 0)::bigint,"
+	" greatest(extract(epoch from t.breaker_until - now()) * 1000000, 0)::bigint,"
+	" t.breaker_until"
+	" FROM (SELECT count(*) AS ledgers FROM counterfoil.instance"
+	"   WHERE program = 'ledger' AND until > now()) l"
+	" LEFT JOIN counterfoil.target_state t ON true";
 
-/* $1 target, $2 reason, $3 time to the first probe. No row: it is held already. */
+/* $1 target, $2 reason, $3 time to the first probe; NULL: it is gone for good, which goes before a
+ * hold that is probed. No row: it is so already. */
 static const char SQL_TARGET_HOLD[] =
 	"INSERT INTO counterfoil.target_state AS t"
 	" (target, held, hold_reason, held_by, held_since, probe_at)"
@@ -381,12 +390,14 @@ static const char SQL_TARGET_HOLD[] =
 	" ON CONFLICT (target) DO UPDATE SET held = true, hold_reason = excluded.hold_reason,"
 	"   held_by = 'system', held_since = now(), probe_at = excluded.probe_at,"
 	"   changed_at = clock_timestamp()"
-	" WHERE NOT t.held RETURNING target";
+	" WHERE NOT t.held OR (t.held_by = 'system' AND t.probe_at IS NOT NULL"
+	"   AND excluded.probe_at IS NULL) RETURNING target";
 
 static const char SQL_TARGET_OPEN[] =
 	"UPDATE counterfoil.target_state SET held = false, hold_reason = NULL, held_by = NULL,"
 	" held_since = NULL, probe_at = NULL, changed_at = clock_timestamp()"
-	" WHERE target = $1 AND held AND held_by = 'system' AND " SYNC_COMMIT " RETURNING target";
+	" WHERE target = $1 AND held AND held_by = 'system' AND probe_at IS NOT NULL"
+	" AND " SYNC_COMMIT " RETURNING target";
 
 /* $1 target, $2 time to the next probe. Compare and set: of all processes one gets the row. */
 static const char SQL_TARGET_PROBE[] =
@@ -401,5 +412,32 @@ static const char SQL_TARGET_PAUSE[] =
 	" ON CONFLICT (target) DO UPDATE SET changed_at = clock_timestamp(),"
 	"   paused_until = greatest(t.paused_until, excluded.paused_until)"
 	" WHERE t.paused_until IS NULL OR t.paused_until < excluded.paused_until";
+
+/* --- breakers -----------------------------------------------------------------------------------
+ */
+
+/* $1 target, $2 length. Nothing is changed of one that is open or tried. */
+static const char SQL_BREAKER_OPEN[] =
+	"INSERT INTO counterfoil.target_state AS t (target, breaker_until)"
+	" SELECT $1, now() + $2::interval WHERE " SYNC_COMMIT
+	" ON CONFLICT (target) DO UPDATE SET breaker_until = excluded.breaker_until,"
+	"   changed_at = clock_timestamp() WHERE t.breaker_until IS NULL";
+
+/* $1 target, $2 length of a trial, $3 our former one that came to nothing. Compare and set: of all
+ * processes one gets the row. */
+static const char SQL_BREAKER_TRIAL[] =
+	"UPDATE counterfoil.target_state SET breaker_until = now() + $2::interval"
+	" WHERE target = $1 AND (breaker_until <= now() OR breaker_until = $3)"
+	" AND " SYNC_COMMIT " RETURNING breaker_until";
+
+/* $1 target, $2 the trial, $3 length. No row is changed once the trial is no longer ours. */
+static const char SQL_BREAKER_REOPEN[] =
+	"UPDATE counterfoil.target_state SET breaker_until = now() + $3::interval,"
+	" changed_at = clock_timestamp() WHERE target = $1 AND breaker_until = $2"
+	" AND " SYNC_COMMIT;
+
+static const char SQL_BREAKER_CLOSE[] =
+	"UPDATE counterfoil.target_state SET breaker_until = NULL, changed_at = clock_timestamp()"
+	" WHERE target = $1 AND breaker_until = $2 AND " SYNC_COMMIT;
 
 #endif

@@ -17,6 +17,7 @@ from .provider import Provider
 from .shop import Order, Shop
 
 SECRET = "sk_test_of_the_harness"
+PATIENT = {"failures": 10000, "ratio": 100, "open": "50ms"}   # a breaker that hardly ever opens
 UNFINISHED = ("pending", "in_flight", "retry_wait")
 CHARGE = {
     "name": "charge",
@@ -54,7 +55,8 @@ class World:
         self.targets = [libconfig.merge(
             {"name": "payments", "url": self.provider.url, "profile": "stripe-v1",
              "secret_file": str(directory / "secret"), "auth": "Bearer ${secret}",
-             "connect_timeout": "1s", "timeout": "2s", "concurrency": 50}, target or {})]
+             "connect_timeout": "1s", "timeout": "2s", "concurrency": 50, "breaker": PATIENT},
+            target or {})]
         self.settings = settings or {}
         self.relays: list[Program] = []
         self.ledgers: list[Program] = []

@@ -1,4 +1,5 @@
-/* The gate before a target: slots, pause, hold, the counting of 403, probes. */
+/* The gate before a target: slots, rate, pause, hold, the counting of 403, probes, 410, and how
+ * hold and breaker stand to each other. */
 #include "execution/gate.h"
 
 #include <setjmp.h>
@@ -12,7 +13,10 @@
 
 static struct gate open_gate(void)
 {
-	return (struct gate){ .known = true };
+	static const struct conf_breaker conf = { .failures = 3, .ratio = 50, .open = USEC_SEC };
+	struct gate gate = { .known = true };
+	breaker_init(&gate.breaker, &conf);
+	return gate;
 }
 
 static enum gate_news judge(struct gate *gate, int64_t key, bool probe, enum outcome outcome,
@@ -30,12 +34,15 @@ static void room_is_what_is_not_taken(void **state)
 	(void)state;
 	struct gate gate = open_gate();
 	assert_int_equal(gate_room(&gate, 20, NOW), 20);
-	gate_take(&gate, 15);
+	gate_take(&gate, 15, NOW);
 	assert_int_equal(gate_room(&gate, 20, NOW), 5);
-	gate_take(&gate, 5);
+	gate_take(&gate, 5, NOW);
 	assert_int_equal(gate_room(&gate, 20, NOW), 0);
 	assert_int_equal(gate_room(&gate, 10, NOW), 0); /* concurrency was lowered */
-	gate_put(&gate, 20);
+	gate_claimed(&gate, 5, 2, false, NOW);
+	assert_int_equal(gate_room(&gate, 20, NOW), 3);
+	for (int i = 0; i < 17; i++)
+		gate_put(&gate);
 	assert_int_equal(gate_room(&gate, 20, NOW), 20);
 }
 
@@ -62,7 +69,7 @@ static void credentials_hold_at_once_and_only_once(void **state)
 	assert_int_equal(judge(&gate, 1, false, OUTCOME_CREDENTIALS, NULL), GATE_HELD);
 	assert_int_equal(gate_room(&gate, 20, NOW), 0);
 	assert_int_equal(judge(&gate, 2, false, OUTCOME_CREDENTIALS, NULL), GATE_SAME);
-	assert_true(gate.held && gate.by_system);
+	assert_true(gate.held && gate.probed);
 }
 
 static void five_different_forbidden_keys_are_the_targets_matter(void **state)
@@ -117,11 +124,16 @@ static void a_held_target_lets_one_probe_through(void **state)
 	gate.probe_until = NOW + USEC_SEC;
 	assert_int_equal(gate_room(&gate, 20, NOW), 1);
 	assert_int_equal(gate_room(&gate, 20, NOW + USEC_SEC), 0);
-	gate_take(&gate, 20);
+	gate_take(&gate, 20, NOW);
 	assert_int_equal(gate_room(&gate, 20, NOW), 0);
-	gate_put(&gate, 20);
+	gate_claimed(&gate, 20, 0, true, NOW); /* none was there */
+	assert_int_equal(gate_room(&gate, 20, NOW), 1);
 	gate.paused_until = NOW + 1;
 	assert_int_equal(gate_room(&gate, 20, NOW), 0);
+	assert_int_equal(gate_room(&gate, 20, NOW + 1), 1);
+	gate_take(&gate, 1, NOW + 1);
+	gate_claimed(&gate, 1, 1, true, NOW + 1);
+	assert_int_equal(gate_room(&gate, 20, NOW + 1), 0); /* it had its key */
 }
 
 static void what_a_person_holds_is_not_probed(void **state)
@@ -134,7 +146,7 @@ static void what_a_person_holds_is_not_probed(void **state)
 	assert_int_equal(judge(&gate, 1, true, OUTCOME_APPLIED, NULL), GATE_SAME);
 	assert_int_equal(judge(&gate, 1, false, OUTCOME_CREDENTIALS, NULL), GATE_SAME);
 	assert_true(gate.held);
-	assert_false(gate.by_system);
+	assert_false(gate.probed);
 }
 
 static void which_answers_open_a_held_target(void **state)
@@ -172,6 +184,97 @@ static void which_answers_open_a_held_target(void **state)
 	}
 }
 
+static void a_rate_bounds_what_slots_would_allow(void **state)
+{
+	(void)state;
+	static const struct conf_rate conf = { .events = 100, .period = USEC_SEC };
+	struct gate gate = open_gate();
+	rate_init(&gate.rate, &conf);
+	rate_join(&gate.rate, NOW, 0);
+	assert_int_equal(gate_room(&gate, 20, NOW), 0);
+	assert_int_equal(gate_room(&gate, 20, NOW + 30 * USEC_MS), 3);
+	assert_int_equal(gate_room(&gate, 2, NOW + 30 * USEC_MS), 2);
+	gate_take(&gate, 3, NOW + 30 * USEC_MS);
+	assert_int_equal(gate_room(&gate, 20, NOW + 30 * USEC_MS), 0);
+	gate_claimed(&gate, 3, 1, false,
+		     NOW + 30 * USEC_MS); /* the tokens of the others are back */
+	assert_int_equal(gate_room(&gate, 20, NOW + 30 * USEC_MS), 2);
+}
+
+static void an_endpoint_that_is_gone_is_disabled(void **state)
+{
+	(void)state;
+	struct verdict gone = { .outcome = OUTCOME_REFUSED, .status = 410 };
+	struct verdict other = { .outcome = OUTCOME_REFUSED, .status = 404 };
+	struct gate gate = open_gate();
+	assert_int_equal(gate_judge(&gate, 1, false, &gone), GATE_SAME); /* it is no webhook's */
+	gate.webhook = true;
+	assert_int_equal(gate_judge(&gate, 1, false, &other), GATE_SAME);
+	assert_int_equal(gate_judge(&gate, 1, false, &gone), GATE_DISABLED);
+	assert_int_equal(gate.held, true);
+	gate.probe_until = NOW + USEC_SEC;
+	assert_int_equal(gate_room(&gate, 20, NOW), 0); /* and nothing probes it */
+	assert_int_equal(judge(&gate, 2, true, OUTCOME_APPLIED, NULL), GATE_SAME);
+	assert_int_equal(gate_judge(&gate, 3, false, &gone), GATE_SAME);
+	assert_int_equal(judge(&gate, 4, false, OUTCOME_CREDENTIALS, NULL), GATE_SAME);
+}
+
+static void a_probe_may_find_that_the_endpoint_is_gone(void **state)
+{
+	(void)state;
+	struct verdict gone = { .outcome = OUTCOME_REFUSED, .status = 410 };
+	struct gate gate = open_gate();
+	gate.webhook = true;
+	judge(&gate, 1, false, OUTCOME_CREDENTIALS, NULL);
+	assert_int_equal(gate_judge(&gate, 2, true, &gone), GATE_DISABLED);
+	assert_true(gate.held && !gate.probed);
+}
+
+static void open_breaker(struct gate *gate)
+{
+	for (int i = 0; i < 3; i++)
+		breaker_judge(&gate->breaker, BREAKER_UNREACHABLE, false, NOW, NOW);
+	assert_int_equal(gate->breaker.state, BREAKER_OPEN);
+}
+
+static void an_open_breaker_lets_nothing_through_but_its_trial(void **state)
+{
+	(void)state;
+	struct gate gate = open_gate();
+	assert_true(gate_open(&gate, NOW) && gate_lets(&gate, false, NOW));
+	open_breaker(&gate);
+	assert_false(gate_open(&gate, NOW));
+	assert_int_equal(gate_room(&gate, 20, NOW), 0);
+	assert_false(gate_lets(&gate, false, NOW)); /* what was claimed before goes back */
+	breaker_grant(&gate.breaker, NOW + USEC_SEC);
+	assert_true(gate_lets_one(&gate));
+	assert_int_equal(gate_room(&gate, 20, NOW), 1);
+	gate_take(&gate, 1, NOW);
+	assert_int_equal(gate_room(&gate, 20, NOW), 0); /* one at a time */
+	gate_claimed(&gate, 1, 0, true, NOW);
+	assert_int_equal(gate_room(&gate, 20, NOW), 1); /* there was no key */
+	gate_take(&gate, 1, NOW);
+	gate_claimed(&gate, 1, 1, true, NOW);
+	assert_true(gate_lets(&gate, true, NOW));
+	assert_int_equal(gate_room(&gate, 20, NOW), 0);
+}
+
+static void a_hold_goes_before_a_breaker(void **state)
+{
+	(void)state;
+	struct gate gate = open_gate();
+	judge(&gate, 1, false, OUTCOME_CREDENTIALS, NULL);
+	open_breaker(&gate);
+	gate.probe_until = NOW + USEC_SEC;
+	assert_int_equal(gate_room(&gate, 20, NOW), 1);
+	gate.probe_until = 0;
+	breaker_grant(&gate.breaker, NOW + USEC_SEC);
+	assert_int_equal(gate_room(&gate, 20, NOW), 0); /* a trial opens no held target */
+	gate.held = true;
+	gate.probed = false;
+	assert_false(gate_lets(&gate, true, NOW)); /* a person came between claim and send */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +288,11 @@ int main(void)
 		cmocka_unit_test(a_held_target_lets_one_probe_through),
 		cmocka_unit_test(what_a_person_holds_is_not_probed),
 		cmocka_unit_test(which_answers_open_a_held_target),
+		cmocka_unit_test(a_rate_bounds_what_slots_would_allow),
+		cmocka_unit_test(an_endpoint_that_is_gone_is_disabled),
+		cmocka_unit_test(a_probe_may_find_that_the_endpoint_is_gone),
+		cmocka_unit_test(an_open_breaker_lets_nothing_through_but_its_trial),
+		cmocka_unit_test(a_hold_goes_before_a_breaker),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
