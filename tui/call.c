@@ -178,25 +178,6 @@ static const struct {
 };
 enum { OPTION_COUNT = sizeof(all_options) / sizeof(all_options[0]) };
 
-/* Figures; a comma may stand between the thousands. */
-static bool read_count(const char *text, int64_t least, int64_t *count_r)
-{
-	int64_t count = 0;
-	if (*text < '0' || *text > '9')
-		return false;
-	for (; *text; text++) {
-		if (*text == ',')
-			continue;
-		if (*text < '0' || *text > '9' || count > 100000000)
-			return false;
-		count = count * 10 + (*text - '0');
-	}
-	if (count < least)
-		return false;
-	*count_r = count;
-	return true;
-}
-
 static bool take_option(struct call *call, int option, const char *argument)
 {
 	switch (option) {
@@ -210,7 +191,7 @@ static bool take_option(struct call *call, int option, const char *argument)
 	case OPTION_JSONL:
 		return call->json = call->jsonl = true;
 	case OPTION_LIMIT:
-		return read_count(argument, 1, &call->limit);
+		return call_count(argument, 1, &call->limit);
 	case OPTION_TARGET:
 		call->target = argument;
 		return true;
@@ -236,7 +217,7 @@ static bool take_option(struct call *call, int option, const char *argument)
 	case OPTION_ALL:
 		return call->all = true;
 	case OPTION_EXPECT:
-		return read_count(argument, 0, &call->expect);
+		return call_count(argument, 0, &call->expect);
 	case OPTION_NEW_KEY:
 		return call->new_key = true;
 	case OPTION_FORCE:
@@ -365,6 +346,24 @@ bool call_query(struct call *call, const char *sql, const struct pg_params *para
 }
 
 /* --- which key --- */
+
+bool call_count(const char *text, int64_t least, int64_t *count_r)
+{
+	int64_t count = 0;
+	if (*text < '0' || *text > '9')
+		return false;
+	for (; *text; text++) {
+		if (*text == ',')
+			continue;
+		if (*text < '0' || *text > '9' || count > 100000000)
+			return false;
+		count = count * 10 + (*text - '0');
+	}
+	if (count < least)
+		return false;
+	*count_r = count;
+	return true;
+}
 
 bool call_number(const char *text, int64_t *number_r)
 {

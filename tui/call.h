@@ -66,6 +66,9 @@ enum exit_code call_error(const struct call *call, enum exit_code code, const ch
 /* The one key that call->word names: a key, or an effect's number. False: as above. */
 MUST_USE bool call_find_key(struct call *call, int64_t *id_r, enum exit_code *code_r);
 
+/* Figures, of `least` at least; a comma may stand between the thousands. */
+MUST_USE bool call_count(const char *text, int64_t least, int64_t *count_r);
+
 /* A number that is not negative, and nothing else. */
 MUST_USE bool call_number(const char *text, int64_t *number_r);
 

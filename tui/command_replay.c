@@ -1,11 +1,13 @@
 /* counterfoil replay */
 #include "command_replay.h"
 
+#include "command_bulk.h"
 #include "key_order.h"
 
 static const char usage[] =
 	"usage: counterfoil replay KEY|ID [--target T] [--tenant T] --yes [--reason TEXT]\n"
 	"                          [--new-key [--force]] [--dry-run] [--json] [--config FILE]\n"
+	"       counterfoil replay --all ...       many keys: --all --help tells more\n"
 	"Runs a dead key again with the same idempotency key, or an uncertain one that its "
 	"provider\n"
 	"still knows; a waiting one at once. Whatever came of it stands in the audit. Ends with 5\n"
@@ -24,6 +26,8 @@ enum exit_code replay_run(const char *config_path, int argc, char **argv)
 {
 	struct call call = { .name = "replay", .usage = usage, .config_path = config_path };
 	enum exit_code code = EXIT_ERROR;
+	if (bulk_asked(argc, argv))
+		return bulk_replay_run(config_path, argc, argv);
 	if (!call_read(&call, CALL_WHICH | CALL_ORDER | CALL_NEW_KEY, argc, argv, &code))
 		return code;
 	if (call.force && !call.new_key)

@@ -1,6 +1,7 @@
 /* counterfoil resolve */
 #include "command_resolve.h"
 
+#include "command_bulk.h"
 #include "key_order.h"
 
 static const char usage[] =
@@ -8,6 +9,7 @@ static const char usage[] =
 	"       counterfoil resolve KEY|ID --did-not-happen --yes --reason TEXT\n"
 	"                           [--target T] [--tenant T] [--dry-run] [--json] [--config "
 	"FILE]\n"
+	"       counterfoil resolve --all ...       many keys: --all --help tells more\n"
 	"Decides what became of an uncertain key, by what you have found out at its provider. "
 	"Ends\n"
 	"with 5 when the key was not uncertain any more.\n"
@@ -23,6 +25,8 @@ enum exit_code resolve_run(const char *config_path, int argc, char **argv)
 {
 	struct call call = { .name = "resolve", .usage = usage, .config_path = config_path };
 	enum exit_code code = EXIT_ERROR;
+	if (bulk_asked(argc, argv))
+		return bulk_resolve_run(config_path, argc, argv);
 	if (!call_read(&call, CALL_WHICH | CALL_ORDER | CALL_DECISION, argc, argv, &code))
 		return code;
 	if (call.happened == call.did_not_happen)

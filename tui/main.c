@@ -10,6 +10,7 @@
 #include "command_find.h"
 #include "command_key.h"
 #include "command_list.h"
+#include "command_ops.h"
 #include "command_outbox.h"
 #include "command_replay.h"
 #include "command_resolve.h"
@@ -31,6 +32,7 @@ static const struct command commands[] = {
 	{ "take-over", "take a stale key from its ledger now", take_over_run },
 	{ "note", "keep a remark with a key", note_run },
 	{ "erase", "forget what is personal in a key that has ended", erase_run },
+	{ "ops", "orders about many keys: how far they are, pause, resume, cancel", ops_run },
 	{ "adopt", "make a restored or copied database this environment's", adopt_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
 	  migrate_run },
