@@ -13,3 +13,11 @@ struct pg_settings database_settings(const struct conf *conf, const struct meter
 		.reconnects = meter->db_reconnects,
 	};
 }
+
+struct pg_settings database_busy_settings(const struct conf *conf, const struct meter *meter)
+{
+	struct pg_settings settings = database_settings(conf, meter);
+	settings.named = true;
+	settings.options = "-c enable_seqscan=off -c enable_mergejoin=off -c jit=off";
+	return settings;
+}

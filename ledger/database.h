@@ -9,4 +9,10 @@
 /* Borrows from both. */
 struct pg_settings database_settings(const struct conf *conf, const struct meter *meter);
 
+/* Of a connection that sends the same few statements all the time: they get names. A plan that was
+ * made while a table was empty is kept until somebody analyses it, so none may read a whole table;
+ * see that each row is looked up by its id (LATERAL with OFFSET 0), for not all of that can be
+ * asked for here. */
+struct pg_settings database_busy_settings(const struct conf *conf, const struct meter *meter);
+
 #endif

@@ -492,7 +492,7 @@ static void make_lanes(struct executor *executor)
 
 static void make_parts(struct executor *executor)
 {
-	const struct pg_settings settings = database_settings(executor->conf, executor->meter);
+	const struct pg_settings settings = database_busy_settings(executor->conf, executor->meter);
 	const struct pg_events pg = { .up = on_up, .down = on_down, .arg = executor };
 	const struct results_events results = { .written = on_results_written, .arg = executor };
 	const struct attempts_events attempts = { .ended = on_attempt_ended, .arg = executor };

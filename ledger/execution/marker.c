@@ -213,7 +213,7 @@ static void on_down(void *arg, const char *reason)
 
 static void connect_once(struct markers *markers)
 {
-	const struct pg_settings settings = database_settings(markers->conf, markers->meter);
+	const struct pg_settings settings = database_busy_settings(markers->conf, markers->meter);
 	const struct pg_events events = { .up = on_up, .down = on_down, .arg = markers };
 	if (!markers->pg)
 		markers->pg = pg_new(markers->loop, markers->log, &settings, &events);

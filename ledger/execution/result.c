@@ -422,7 +422,7 @@ struct results *results_new(struct loop *loop, struct log *log, const struct con
 			    struct meter *meter, const struct results_events *events)
 {
 	struct results *results = mem_zero(sizeof(*results));
-	const struct pg_settings settings = database_settings(conf, meter);
+	const struct pg_settings settings = database_busy_settings(conf, meter);
 	const struct pg_events pg_events = { .up = on_up, .down = on_down, .arg = results };
 	results->log = log;
 	results->meter = meter;

@@ -132,7 +132,7 @@ static const char SQL_MARK[] =
 	"WITH mine AS MATERIALIZED (SELECT l.id"
 	"   FROM unnest($1::bigint[], $2::int[], $3::bigint[]) r(id, epoch, owner),"
 	"     LATERAL (SELECT id, state, epoch, owner, sent_at FROM counterfoil.effect_state"
-	"       WHERE id = r.id AND " SYNC_COMMIT " FOR UPDATE SKIP LOCKED) l"
+	"       WHERE id = r.id AND " SYNC_COMMIT " FOR UPDATE SKIP LOCKED OFFSET 0) l"
 	"   WHERE l.state = 'in_flight' AND l.epoch = r.epoch AND l.owner = r.owner"
 	"     AND l.sent_at IS NULL)"
 	" UPDATE counterfoil.effect_state s SET sent_at = now(),"
@@ -198,7 +198,8 @@ static const char SQL_CLAIM_LOST[] =
 	"NULL"                                                                                     \
 	"     AND q.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') AND q.id <> u.id" \
 	"   ORDER BY q.id LIMIT 1) h"                                                              \
-	"   WHERE u.state IN ('completed', 'dead') AND f.id = h.id AND f.waiting RETURNING f.id)"
+	"   WHERE u.serial_key IS NOT NULL AND u.state IN ('completed', 'dead')"                   \
+	"     AND f.id = h.id AND f.waiting RETURNING f.id)"
 
 #define ENDED                                                                                      \
 	DEAD_LETTERS FOLLOWERS                                                                     \
@@ -218,7 +219,8 @@ static const char SQL_CLAIM_LOST[] =
  * exception: an answer that says applied completes the key that a take-over of this very claim made
  * uncertain, when nobody has acted since (whoever acts raises the epoch). What matches no row is
  * kept as evidence. The unique index of attempt makes the second sending of a statement whose
- * answer was lost harmless. */
+ * answer was lost harmless. OFFSET 0 keeps the tests behind the lock, and each row looked up by its
+ * id: the planner would read all that is in flight and all that is uncertain. */
 static const char SQL_RESULT[] =
 	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[],"
 	"   $4::int[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],"
@@ -230,22 +232,22 @@ static const char SQL_RESULT[] =
 	"     due_at, unknown, attempts, throttled, stalled, unsent, provider_id, started, took,"
 	"     error, provider_key, head, body, truncated, emit_failed, dl_id, dl_topic, dl_reason,"
 	"     stored, ord)),"
-	" mine AS MATERIALIZED (SELECT s.id, r.ord, s.state = 'uncertain' AS late"
-	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
-	"   WHERE (s.state = 'in_flight' AND s.epoch = r.epoch AND s.owner = r.owner"
-	"       OR s.state = 'uncertain' AND s.epoch = r.epoch + 1 AND r.state = 'completed')"
-	"     AND " SYNC_COMMIT " ORDER BY s.id FOR UPDATE OF s),"
+	" mine AS MATERIALIZED (SELECT r.*, s.state = 'uncertain' AS late"
+	"   FROM r, LATERAL (SELECT state, epoch, owner FROM counterfoil.effect_state"
+	"     WHERE id = r.id AND " SYNC_COMMIT " FOR UPDATE OFFSET 0) s"
+	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND s.owner = r.owner"
+	"     OR s.state = 'uncertain' AND s.epoch = r.epoch + 1 AND r.state = 'completed'),"
 	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"
 	"   owner = NULL, deadline = NULL, outcome = r.outcome, http_status = r.http,"
 	"   curl_code = r.curl, error_class = r.error_class,"
 	"   due_at = coalesce(r.due_at, s.due_at),"
-	"   attempts = s.attempts + CASE WHEN m.late THEN 0 ELSE r.attempts END,"
+	"   attempts = s.attempts + CASE WHEN r.late THEN 0 ELSE r.attempts END,"
 	"   throttled = s.throttled + r.throttled,"
 	"   stalled = s.stalled + r.stalled, stored = r.stored," UNSENT_SET
 	"   provider_id = coalesce(r.provider_id, s.provider_id),"
 	"   emit_failed = s.emit_failed OR r.emit_failed, state_since = now(),"
 	"   completed_at = CASE WHEN r.state = 'completed' THEN now() END"
-	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord),"
+	"   FROM mine r WHERE s.id = r.id RETURNING s.*, r.ord),"
 	" a AS (INSERT INTO counterfoil.attempt (effect_id, n, epoch, owner, started_at, took_us,"
 	"     outcome, http_status, curl_code, error, provider_id, provider_key, response_head,"
 	"     response_body, truncated, late)"

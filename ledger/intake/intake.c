@@ -533,7 +533,7 @@ static bool make_consumer(struct intake *intake, struct loop *loop, struct err *
 static void make_database(struct intake *intake, struct loop *loop)
 {
 	const struct pg_events events = { .up = on_up, .down = on_down, .arg = intake };
-	const struct pg_settings settings = database_settings(intake->conf, intake->meter);
+	const struct pg_settings settings = database_busy_settings(intake->conf, intake->meter);
 
 	intake->pg = pg_new(loop, intake->log, &settings, &events);
 	intake->locator =

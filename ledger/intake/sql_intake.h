@@ -44,8 +44,8 @@ static const char SQL_POSITIONS_BEGIN[] =
  * key, $11 fingerprint, $12 hash of the event, $13 topic, $14 partition, $15 offset, $16 event id,
  * $17 event type, $18 subject, $19 not_after, $20 delay, $21 why it is dead (NULL: it is not),
  * $22 method, $23 url, $24 headers, $25 body, $26 event key, $27 event value, $28 value is body,
- * $29 event headers, $30 serial key (NULL: none), $31 resend, $32 event number (NULL: its id is only
- * its place).
+ * $29 event headers, $30 serial key (NULL: none), $31 resend, $32 event number (NULL: its id is
+ * only its place).
  *
  * Ids are drawn in the order of the rows, which is the order of execution; rows are inserted in the
  * order of their keys, which is the order of locks. A row waits while one of its serial key is
@@ -93,10 +93,12 @@ static const char SQL_RECORD[] =
 	"     CASE WHEN serial_key IS NULL THEN false"
 	"       WHEN row_number() OVER (PARTITION BY target, tenant, serial_key ORDER BY id) > 1"
 	"         THEN true"
-	"       ELSE EXISTS (SELECT FROM counterfoil.effect_state o WHERE o.target = made.target"
+	"       ELSE coalesce((SELECT true FROM counterfoil.effect_state o WHERE o.target = "
+	"made.target"
 	"         AND o.tenant = made.tenant AND o.serial_key = made.serial_key"
 	"         AND o.serial_key IS NOT NULL"
-	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')) END"
+	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') LIMIT 1), "
+	"false) END"
 	"   FROM made),"
 	" request AS ("
 	"   INSERT INTO counterfoil.effect_request (id, method, url, headers, body, event_key,"
