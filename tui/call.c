@@ -148,7 +148,8 @@ enum {
 	OPTION_FORCE,
 	OPTION_HAPPENED,
 	OPTION_DID_NOT_HAPPEN,
-	OPTION_PROVIDER_ID
+	OPTION_PROVIDER_ID,
+	OPTION_EFFECT
 };
 
 static const struct {
@@ -175,6 +176,7 @@ static const struct {
 	{ { "happened", no_argument, NULL, OPTION_HAPPENED }, CALL_DECISION },
 	{ { "did-not-happen", no_argument, NULL, OPTION_DID_NOT_HAPPEN }, CALL_DECISION },
 	{ { "provider-id", required_argument, NULL, OPTION_PROVIDER_ID }, CALL_DECISION },
+	{ { "effect", required_argument, NULL, OPTION_EFFECT }, CALL_EFFECT },
 };
 enum { OPTION_COUNT = sizeof(all_options) / sizeof(all_options[0]) };
 
@@ -229,6 +231,9 @@ static bool take_option(struct call *call, int option, const char *argument)
 	case OPTION_PROVIDER_ID:
 		call->provider_id = argument;
 		return true;
+	case OPTION_EFFECT:
+		call->effect = argument;
+		return true;
 	default:
 		return false;
 	}
@@ -241,8 +246,9 @@ static bool is_text(const char *text)
 
 static bool is_all_text(const struct call *call)
 {
-	const char *const texts[] = { call->word,   call->target, call->tenant, call->reason,
-				      call->source, call->topic,  call->key,    call->provider_id };
+	const char *const texts[] = { call->word,   call->target,      call->tenant,
+				      call->reason, call->source,      call->topic,
+				      call->key,    call->provider_id, call->effect };
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (!is_text(texts[i]))
 			return false;

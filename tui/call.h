@@ -19,6 +19,7 @@ enum call_options {
 	CALL_KEY = 1 << 8,
 	CALL_NEW_KEY = 1 << 9,   /* --new-key --force */
 	CALL_DECISION = 1 << 10, /* --happened --did-not-happen --provider-id */
+	CALL_EFFECT = 1 << 11,
 };
 
 struct call {
@@ -33,7 +34,7 @@ struct call {
 	int64_t expect; /* -1: not given */
 	bool patient;   /* what it asks may take longer than a person waits at a screen */
 	const char *target, *tenant, *reason; /* NULL: not given */
-	const char *source, *topic, *key;
+	const char *source, *topic, *key, *effect;
 	bool new_key, force;
 	bool happened, did_not_happen;
 	const char *provider_id;

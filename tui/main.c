@@ -12,6 +12,7 @@
 #include "command_list.h"
 #include "command_ops.h"
 #include "command_outbox.h"
+#include "command_pause.h"
 #include "command_replay.h"
 #include "command_resolve.h"
 #include "command_show.h"
@@ -32,6 +33,8 @@ static const struct command commands[] = {
 	{ "take-over", "take a stale key from its ledger now", take_over_run },
 	{ "note", "keep a remark with a key", note_run },
 	{ "erase", "forget what is personal in a key that has ended", erase_run },
+	{ "pause", "send nothing of a tenant, an effect or at all; what is paused", pause_run },
+	{ "resume", "send again what was paused", resume_run },
 	{ "ops", "orders about many keys: how far they are, pause, resume, cancel", ops_run },
 	{ "adopt", "make a restored or copied database this environment's", adopt_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
