@@ -194,9 +194,9 @@ static const struct conf_key ledger_keys[] = {
 	    "of a poison message's value this much is kept; the rest is cut, the hash is of all",
 	    RANGE(KIB, 64 * MIB)),
 	KEY(conf_ledger, poison_limit, CONF_INT, "100000",
-	    "poison messages of one topic that wait for a person; with so many the topic pauses, "
-	    "and nothing is dropped",
-	    RANGE(1, 10000000), LATER),
+	    "open poison messages of one topic; with so many the topic is not read until some are "
+	    "replayed or discarded, and nothing is dropped",
+	    RANGE(1, 10000000)),
 	KEY(conf_ledger, batch, CONF_INT, "500", "messages recorded in one transaction",
 	    RANGE(1, 10000)),
 	KEY(conf_ledger, intake_wait, CONF_DURATION, "20ms", "a batch waits so long to fill",

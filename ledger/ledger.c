@@ -341,6 +341,21 @@ static void check_outbox(const struct ledger *ledger, struct health_report *repo
 		   good ? "" : ", and rows wait");
 }
 
+/* Nothing is lost while a topic waits, but nothing of it happens either. */
+static void check_poison(const struct ledger *ledger, struct health_report *report)
+{
+	const char *topic = "";
+	size_t full = ledger->intake ? intake_full(ledger->intake, &topic) : 0;
+
+	if (full == 0)
+		health_say(report, "poison", true, "no topic has too much of it");
+	else
+		health_say(report, "poison", false,
+			   "topic %s is not read: %lld messages of it are poison; see counterfoil "
+			   "poison list, then replay or discard them",
+			   topic, (long long)ledger->conf->ledger.poison_limit);
+}
+
 static void on_check(void *arg, struct health_report *report)
 {
 	const struct ledger *ledger = arg;
@@ -362,6 +377,7 @@ static void on_check(void *arg, struct health_report *report)
 	health_say(report, "positions", unbegun == 0,
 		   unbegun ? "%zu partitions have none yet: see ledger.start" : "known", unbegun);
 	health_say(report, "running", !stopping, stopping ? "stopping" : "yes");
+	check_poison(ledger, report);
 	check_progress(ledger, report);
 	check_outbox(ledger, report);
 }

@@ -40,7 +40,8 @@ static const char SQL_EXPIRY_PAGE[] =
  * The cursor moves by compare-and-set, so that of two walkers one writes. The numbers that were
  * decided on stand as long as the epoch and the state do. A pruned key is the same row still, with
  * all that intake compares; a forgotten one leaves all tables at once, so that intake finds a key
- * whole or not at all. A result that comes late may have left an attempt behind even then. */
+ * whole or not at all. A result that comes late may have left an attempt behind even then. What
+ * came before a forgotten key in its partition may be unknown too: see counterfoil.reach. */
 static const char SQL_EXPIRY_STEP[] =
 	"WITH held AS (UPDATE counterfoil.expiry SET cursor = $3::bigint,"
 	"     next_at = clock_timestamp() + $4::interval, until = clock_timestamp() +"
@@ -65,7 +66,11 @@ static const char SQL_EXPIRY_STEP[] =
 	"   WHERE a.effect_id = ANY (ARRAY(SELECT id FROM mine WHERE prune OR attempts OR "
 	"forget))),"
 	" effect AS (DELETE FROM counterfoil.effect e"
-	"   WHERE e.id = ANY (ARRAY(SELECT id FROM mine WHERE forget)) RETURNING e.id),"
+	"   WHERE e.id = ANY (ARRAY(SELECT id FROM mine WHERE forget))"
+	"   RETURNING e.id, e.topic, e.partition, e.\"offset\"),"
+	" reach AS (INSERT INTO counterfoil.reach AS r (topic, partition, since)"
+	"   SELECT topic, partition, max(\"offset\") + 1 FROM effect GROUP BY 1, 2 ORDER BY 1, 2"
+	"   ON CONFLICT (topic, partition) DO UPDATE SET since = greatest(r.since, excluded.since)),"
 	" state AS (DELETE FROM counterfoil.effect_state s"
 	"   WHERE s.id = ANY (ARRAY(SELECT id FROM mine WHERE forget)))"
 	" SELECT EXISTS (SELECT FROM held), (SELECT count(*) FROM pruned),"

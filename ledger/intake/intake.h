@@ -34,6 +34,8 @@ void intake_free(struct intake *intake);
 bool intake_joined(const struct intake *intake);
 /* Partitions of ours that are not read, since nobody knows from where: see ledger.start. */
 size_t intake_unbegun(const struct intake *intake);
+/* Partitions of ours that are not read, since too much of a topic is poison; which topic. */
+size_t intake_full(const struct intake *intake, const char **topic_r);
 void intake_measure(const struct intake *intake); /* into the meter */
 
 #endif

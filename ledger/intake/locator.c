@@ -6,17 +6,20 @@
 
 #include "crash.h"
 #include "mem.h"
-#include "sql_intake.h"
+#include "sql_positions.h"
 
-#define SAY_EVERY USEC_MIN
+#define SAY_EVERY    USEC_MIN
+#define AWAIT_MARGIN USEC_MIN /* the clocks of database and producers */
 
 struct topic {
-	char *name;
-	bool begun; /* it has rows */
+	const char *name;
+	bool begun;   /* it has rows */
+	bool awaited; /* it was not there when it was first asked for */
+	usec_t since; /* when that was */
 };
 
-/*   read --all are known------------------------------------------------> done
- *     \--add partitions that are new--begin the topics that have none--read--> done */
+/*   read --all is known--------------------------------------------------> done
+ *     \--add partitions that are new--read the awaited--begin topics--read--> done */
 struct locator {
 	struct log *log;
 	struct pg *pg;
@@ -26,39 +29,43 @@ struct locator {
 	struct positions *positions;
 	locator_done_fn *done; /* NULL: not busy */
 	void *arg;
-	struct topic *topics; /* of the positions that were asked for */
+	struct topic *topics; /* all that are subscribed to */
 	size_t topic_count;
 	size_t topic_at; /* the next to begin */
 	bool again;      /* this is the second reading */
 	struct log_limit unset;
 };
 
-static void topics_clear(struct locator *locator)
+static void topics_reset(struct locator *locator)
 {
 	for (size_t i = 0; i < locator->topic_count; i++)
-		free(locator->topics[i].name);
-	free(locator->topics);
-	locator->topics = NULL;
-	locator->topic_count = 0;
+		locator->topics[i] = (struct topic){ .name = locator->topics[i].name };
 	locator->topic_at = 0;
 }
 
-static void topics_set(struct locator *locator, const struct positions *positions)
-{
-	const struct position *items = positions->items;
-
-	topics_clear(locator);
-	locator->topics = mem_zero((positions->count + 1) * sizeof(*locator->topics));
-	for (size_t i = 0; i < positions->count; i++)
-		if (i == 0 || strcmp(items[i].topic, items[i - 1].topic) != 0)
-			locator->topics[locator->topic_count++].name = mem_text(items[i].topic);
-}
-
-static void topic_is_begun(struct locator *locator, const char *name)
+static struct topic *find_topic(struct locator *locator, const char *name)
 {
 	for (size_t i = 0; i < locator->topic_count; i++)
 		if (strcmp(locator->topics[i].name, name) == 0)
-			locator->topics[i].begun = true;
+			return &locator->topics[i];
+	return NULL;
+}
+
+static bool all_begun(const struct locator *locator)
+{
+	for (size_t i = 0; i < locator->topic_count; i++)
+		if (!locator->topics[i].begun)
+			return false;
+	return true;
+}
+
+/* Partitions of it are ours. */
+static bool is_ours(const struct locator *locator, const char *topic)
+{
+	for (size_t i = 0; i < locator->positions->count; i++)
+		if (strcmp(locator->positions->items[i].topic, topic) == 0)
+			return true;
+	return false;
 }
 
 static void finish(struct locator *locator, bool good)
@@ -66,7 +73,6 @@ static void finish(struct locator *locator, bool good)
 	locator_done_fn *done = locator->done;
 
 	locator->done = NULL;
-	topics_clear(locator);
 	done(locator->arg, good);
 }
 
@@ -77,6 +83,16 @@ static void complain(struct locator *locator, const char *step, const char *text
 
 static void read_positions(struct locator *locator);
 static void begin_topics(struct locator *locator);
+
+static void add_topics(const struct locator *locator, struct pg_params *params)
+{
+	struct pg_array topics PG_ARRAY_AUTO;
+
+	pg_array_init(&topics, PG_TEXT);
+	for (size_t i = 0; i < locator->topic_count; i++)
+		pg_array_text(&topics, locator->topics[i].name);
+	pg_add_array(params, &topics);
+}
 
 /* --- topics that have never been read --- */
 
@@ -95,10 +111,10 @@ static void on_inserted(void *arg, const PGresult *result, const struct pg_error
 	struct locator *locator = arg;
 
 	on_beginning(arg, result, error);
-	if (!error && pg_affected(result) > 0)
+	if (!error && pg_get_int8(result, 0, 0) > 0)
 		log_info(locator->log, "topic begun",
 			 LOG_TEXT("topic", locator->topics[locator->topic_at - 1].name),
-			 LOG_INT("partitions", pg_affected(result)));
+			 LOG_INT("partitions", pg_get_int8(result, 0, 0)));
 }
 
 static void on_begun(void *arg, const PGresult *result, const struct pg_error *error)
@@ -144,24 +160,60 @@ static void say_unset(struct locator *locator, const char *topic)
 				   "now on) or a time, \"2026-01-31T00:00:00Z\""));
 }
 
-static bool begin_topic(struct locator *locator, const char *topic)
+/* A topic that is not there yet will have no history but what comes from now on; the time is kept,
+ * for a broker may err about what there is. */
+static void await_topic(struct locator *locator, const char *topic)
 {
-	struct err err;
-	int64_t *offsets;
-	size_t count;
+	struct pg_params params PG_PARAMS_AUTO = { 0 };
 
-	if (locator->conf->start == CONF_START_UNSET) {
-		say_unset(locator, topic);
-		return false;
+	log_info(locator->log, "topic not there yet", LOG_TEXT("topic", topic));
+	pg_add_text(&params, topic);
+	crash_point("topic_await.send");
+	pg_send(locator->pg, SQL_AWAIT, &params, on_begun, locator);
+	crash_point("topic_await.sent");
+}
+
+/* Whether a statement is on its way. */
+static bool begin_by(struct locator *locator, const struct topic *topic, enum conf_start start,
+		     usec_t start_time)
+{
+	struct topic_offsets offsets;
+	struct err err;
+
+	if (consumer_start_offsets(locator->consumer, topic->name, start, start_time, &err,
+				   &offsets)) {
+		send_begin(locator, topic->name, offsets.items, offsets.count);
+		free(offsets.items);
+		return true;
 	}
-	if (!consumer_start_offsets(locator->consumer, topic, locator->conf->start,
-				    locator->conf->start_time, &err, &offsets, &count)) {
-		complain(locator, "begin topic", err.text);
-		return false;
+	if (offsets.missing && !is_ours(locator, topic->name)) {
+		await_topic(locator, topic->name);
+		return true;
 	}
-	send_begin(locator, topic, offsets, count);
-	free(offsets);
-	return true;
+	complain(locator, "begin topic", err.text);
+	return false;
+}
+
+/* Only "latest" must know of a topic before it is ours: what comes between is not to be skipped. */
+static bool begin_topic(struct locator *locator, const struct topic *topic)
+{
+	const struct conf_ledger *conf = locator->conf;
+	bool ours = is_ours(locator, topic->name);
+
+	switch (conf->start) {
+	case CONF_START_UNSET:
+		if (ours)
+			say_unset(locator, topic->name);
+		return false;
+	case CONF_START_EARLIEST:
+	case CONF_START_TIME:
+		return ours && begin_by(locator, topic, conf->start, conf->start_time);
+	case CONF_START_LATEST:
+		break;
+	}
+	if (!topic->awaited)
+		return begin_by(locator, topic, CONF_START_LATEST, 0);
+	return ours && begin_by(locator, topic, CONF_START_TIME, topic->since - AWAIT_MARGIN);
 }
 
 /* One after the other, with a turn of the loop between them: each may block. */
@@ -170,11 +222,39 @@ static void begin_topics(struct locator *locator)
 	while (locator->topic_at < locator->topic_count) {
 		const struct topic *topic = &locator->topics[locator->topic_at++];
 
-		if (!topic->begun && begin_topic(locator, topic->name))
+		if (!topic->begun && begin_topic(locator, topic))
 			return;
 	}
 	locator->again = true;
 	read_positions(locator);
+}
+
+static void on_awaited(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct locator *locator = arg;
+
+	if (error) {
+		complain(locator, "read", error->text);
+		finish(locator, false);
+		return;
+	}
+	for (int row = 0; row < pg_rows(result); row++) {
+		struct topic *topic = find_topic(locator, pg_get_text(result, row, 0));
+
+		if (!topic)
+			continue;
+		topic->awaited = true;
+		topic->since = pg_get_time(result, row, 1);
+	}
+	begin_topics(locator);
+}
+
+static void read_awaited(struct locator *locator)
+{
+	struct pg_params params PG_PARAMS_AUTO = { 0 };
+
+	add_topics(locator, &params);
+	pg_send(locator->pg, SQL_AWAITED, &params, on_awaited, locator);
 }
 
 /* --- partitions that are new in their topic --- */
@@ -190,7 +270,7 @@ static void on_added(void *arg, const PGresult *result, const struct pg_error *e
 		return;
 	}
 	crash_point("positions_add.answered");
-	begin_topics(locator);
+	read_awaited(locator);
 }
 
 static void add_partitions(struct locator *locator)
@@ -220,10 +300,12 @@ static void add_partitions(struct locator *locator)
 static void take_row(struct locator *locator, const PGresult *result, int row)
 {
 	const char *topic = pg_get_text(result, row, 0);
+	struct topic *known = find_topic(locator, topic);
 	struct position *position =
 		positions_find(locator->positions, topic, pg_get_int4(result, row, 1));
 
-	topic_is_begun(locator, topic);
+	if (known)
+		known->begun = true;
 	if (!position)
 		return;
 	position->known = true;
@@ -242,7 +324,8 @@ static void on_read(void *arg, const PGresult *result, const struct pg_error *er
 	}
 	for (int row = 0; row < pg_rows(result); row++)
 		take_row(locator, result, row);
-	if (locator->again || positions_known(locator->positions) == locator->positions->count)
+	if (locator->again || (all_begun(locator) &&
+			       positions_known(locator->positions) == locator->positions->count))
 		finish(locator, true);
 	else
 		add_partitions(locator);
@@ -251,19 +334,21 @@ static void on_read(void *arg, const PGresult *result, const struct pg_error *er
 static void read_positions(struct locator *locator)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
-	struct pg_array topics PG_ARRAY_AUTO;
 
-	pg_array_init(&topics, PG_TEXT);
-	for (size_t i = 0; i < locator->topic_count; i++)
-		pg_array_text(&topics, locator->topics[i].name);
-	pg_add_array(&params, &topics);
+	add_topics(locator, &params);
 	pg_send(locator->pg, SQL_POSITIONS, &params, on_read, locator);
 }
 
 struct locator *locator_new(struct log *log, struct pg *pg, struct consumer *consumer,
-			    const struct conf_ledger *conf)
+			    const struct conf_ledger *conf, const struct rules *rules)
 {
 	struct locator *locator = mem_zero(sizeof(*locator));
+	size_t count = rules_topic_count(rules);
+
+	locator->topics = mem_zero((count + 1) * sizeof(*locator->topics));
+	locator->topic_count = count;
+	for (size_t i = 0; i < count; i++)
+		locator->topics[i].name = rules_topic(rules, i);
 
 	locator->log = log;
 	locator->pg = pg;
@@ -276,7 +361,7 @@ void locator_free(struct locator *locator)
 {
 	if (!locator)
 		return;
-	topics_clear(locator);
+	free(locator->topics);
 	free(locator);
 }
 
@@ -294,6 +379,6 @@ void locator_start(struct locator *locator, struct positions *positions, locator
 	locator->again = false;
 	for (size_t i = 0; i < positions->count; i++)
 		positions->items[i].known = false;
-	topics_set(locator, positions);
+	topics_reset(locator);
 	read_positions(locator);
 }

@@ -1,5 +1,6 @@
 /* Reads from the database where the partitions go on, and begins the topics that have never been
- * read: once in a topic's life, by ledger.start. */
+ * read: once in a topic's life, by ledger.start. With "latest" all that are subscribed to begin at
+ * the first look, whoever reads them; one that is not there yet with its own beginning. */
 #ifndef LEDGER_LOCATOR_H
 #define LEDGER_LOCATOR_H
 
@@ -8,6 +9,7 @@
 #include "log.h"
 #include "pg.h"
 #include "positions.h"
+#include "rules/rules.h"
 
 struct locator;
 
@@ -16,7 +18,7 @@ struct locator;
 typedef void locator_done_fn(void *arg, bool good);
 
 struct locator *locator_new(struct log *log, struct pg *pg, struct consumer *consumer,
-			    const struct conf_ledger *conf);
+			    const struct conf_ledger *conf, const struct rules *rules);
 void locator_free(struct locator *locator); /* after its pg */
 /* One at a time. The positions may be replaced meanwhile: the answer then goes to those that are
  * still there, and the caller asks again. */

@@ -91,9 +91,9 @@ static struct partition *pick(const struct positions *positions,
 	return list;
 }
 
-static bool is_known(const struct position *position)
+static bool is_read(const struct position *position)
 {
-	return position->known;
+	return position->known && !position->full;
 }
 
 static bool is_unshown(const struct position *position)
@@ -104,7 +104,7 @@ static bool is_unshown(const struct position *position)
 bool positions_fetch(const struct positions *positions, struct consumer *consumer, struct err *err)
 {
 	size_t count;
-	struct partition *list = pick(positions, is_known, &count);
+	struct partition *list = pick(positions, is_read, &count);
 	bool good = consumer_fetch(consumer, list, count, err);
 
 	free(list);

@@ -16,6 +16,7 @@ struct position {
 	char *topic;
 	int32_t partition;
 	bool known;   /* the database has it */
+	bool full;    /* so much poison of its topic is open that it is not read */
 	int64_t next; /* as the database holds it */
 	int64_t seen; /* the next offset that the consumer is to deliver; -2: whichever is first */
 	bool moves;   /* the slice in hand moves it, to `moved` */
@@ -35,7 +36,7 @@ struct position *positions_find(const struct positions *positions, const char *t
 				int32_t partition);
 size_t positions_known(const struct positions *positions);
 
-/* Reads from all that are known. */
+/* Reads from all that are known, and whose topic is not full. */
 MUST_USE bool positions_fetch(const struct positions *positions, struct consumer *consumer,
 			      struct err *err);
 /* Commits to Kafka, for its displays, those that are not shown there as they are. */

@@ -2,7 +2,7 @@
  *
  * Steps, each a statement that is left out when it has nothing to do:
  *
- *   BEGIN -> effects -> compare -> conflicts -> letters -> poison -> unmatched -> COMMIT
+ *   BEGIN -> effects -> compare -> conflicts -> letters -> poison -> settle -> unmatched -> COMMIT
  *
  * One after the other, so that no statement can run outside the transaction that has failed. */
 #include "record.h"
@@ -13,7 +13,9 @@
 #include "crash.h"
 #include "mem.h"
 #include "record_rows.h"
+#include "record_settle.h"
 #include "sql_intake.h"
+#include "sql_poison.h"
 
 struct record {
 	struct pg *pg;
@@ -21,10 +23,7 @@ struct record {
 	record_done_fn *done;
 	void *arg;
 
-	struct batch *batch;
-	size_t from, to;
-	struct positions *positions;
-	int64_t instance;
+	struct record_task task;
 
 	size_t *sent; /* rows of the statement under way, by their number in it */
 	size_t sent_count;
@@ -127,12 +126,52 @@ static void write_unmatched(struct record *record)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 
-	record->counts.unmatched =
-		rows_unmatched(record->batch, record->from, record->to, record->instance, &params);
+	if (!record->task.positions && !record->task.poison) {
+		commit(record); /* read again, so counted before */
+		return;
+	}
+	record->counts.unmatched = rows_unmatched(record->task.batch, record->task.from,
+						  record->task.to, record->task.instance, &params);
 	if (record->counts.unmatched == 0)
 		commit(record);
 	else
 		pg_send(record->pg, SQL_UNMATCHED, &params, on_unmatched, record);
+}
+
+/* --- poison that is none any more --- */
+
+static void on_settled(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct record *record = arg;
+	const struct record_task *task = &record->task;
+
+	if (error)
+		fail(record, "settle", error);
+	else if (task->poison && pg_get_int8(result, 0, 0) != (int64_t)(task->to - task->from))
+		roll_back(record, RECORD_MOVED, "poison was settled meanwhile");
+	else
+		write_unmatched(record);
+}
+
+/* What was consumed from its position has no row to settle. */
+static void settle(struct record *record)
+{
+	struct pg_params params PG_PARAMS_AUTO = { 0 };
+	const struct record_task *task = &record->task;
+	const char *sql = task->poison ? SQL_SETTLE : SQL_SETTLE_READ;
+
+	if (task->positions) {
+		write_unmatched(record);
+		return;
+	}
+	if (task->poison)
+		settle_rows(task->batch, task->from, task->to, task->poison, &params);
+	else if (settle_places(task->batch, task->from, task->to, &params) == 0)
+		sql = NULL;
+	if (sql)
+		pg_send(record->pg, sql, &params, on_settled, record);
+	else
+		write_unmatched(record);
 }
 
 /* --- poison --- */
@@ -145,17 +184,17 @@ static void on_poison(void *arg, const PGresult *result, const struct pg_error *
 	if (error)
 		fail(record, "poison", error);
 	else
-		write_unmatched(record);
+		settle(record);
 }
 
 static void write_poison(struct record *record)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 
-	record->counts.poison = rows_poison(record->batch, record->from, record->to,
+	record->counts.poison = rows_poison(record->task.batch, record->task.from, record->task.to,
 					    record->poison_max_bytes, &params);
-	if (record->counts.poison == 0)
-		write_unmatched(record);
+	if (record->counts.poison == 0 || record->task.poison)
+		settle(record);
 	else
 		pg_send(record->pg, SQL_POISON, &params, on_poison, record);
 }
@@ -181,7 +220,7 @@ static void write_letters(struct record *record)
 		write_poison(record);
 		return;
 	}
-	rows_letters(record->batch, record->letters, record->letter_count, &params);
+	rows_letters(record->task.batch, record->letters, record->letter_count, &params);
 	pg_send(record->pg, SQL_LETTERS, &params, on_letters, record);
 }
 
@@ -213,7 +252,7 @@ static void write_conflicts(struct record *record)
 		write_letters(record);
 		return;
 	}
-	rows_conflicts(record->batch, record->clashes, record->clash_count, &params);
+	rows_conflicts(record->task.batch, record->clashes, record->clash_count, &params);
 	pg_send(record->pg, SQL_CONFLICT, &params, on_conflicts, record);
 }
 
@@ -261,7 +300,7 @@ static void compare(struct record *record)
 		write_conflicts(record);
 		return;
 	}
-	rows_compare(record->batch, record->sent, record->sent_count, &params);
+	rows_compare(record->task.batch, record->sent, record->sent_count, &params);
 	pg_send(record->pg, SQL_COMPARE, &params, on_compared, record);
 }
 
@@ -271,11 +310,11 @@ static void compare(struct record *record)
 static void select_rows(struct record *record, bool folded)
 {
 	record->sent_count = 0;
-	for (size_t m = record->from; m < record->to; m++) {
-		const struct batch_message *message = &record->batch->messages[m];
+	for (size_t m = record->task.from; m < record->task.to; m++) {
+		const struct batch_message *message = &record->task.batch->messages[m];
 
 		for (size_t i = 0; i < message->row_count; i++)
-			if (record->batch->rows[message->first_row + i].folded == folded)
+			if (record->task.batch->rows[message->first_row + i].folded == folded)
 				record->sent[record->sent_count++] = message->first_row + i;
 	}
 }
@@ -290,7 +329,7 @@ static int compare_indexes(const void *a, const void *b)
 static void inserted(struct record *record, size_t row)
 {
 	record->counts.effects++;
-	if (!record->batch->rows[row].dead)
+	if (!record->task.batch->rows[row].dead)
 		return;
 	record->counts.dead++;
 	record->letters[record->letter_count++] = row;
@@ -303,7 +342,7 @@ static void take_inserted(struct record *record, const int64_t *numbers, size_t 
 	size_t *tried = record->sent;
 	size_t tried_count = record->sent_count, next = 0, skipped;
 
-	record->sent = mem_zero((record->batch->row_count + 1) * sizeof(*record->sent));
+	record->sent = mem_zero((record->task.batch->row_count + 1) * sizeof(*record->sent));
 	select_rows(record, true);
 	skipped = record->sent_count;
 	for (size_t i = 0; i < tried_count; i++) {
@@ -341,6 +380,7 @@ static void on_effects(void *arg, const PGresult *result, const struct pg_error 
 
 static void on_begun(void *arg, const PGresult *result, const struct pg_error *error)
 {
+	static const struct positions no_positions;
 	struct record *record = arg;
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 
@@ -349,23 +389,25 @@ static void on_begun(void *arg, const PGresult *result, const struct pg_error *e
 		fail(record, "begin", error);
 		return;
 	}
-	batch_fold(record->batch, record->from, record->to);
+	batch_fold(record->task.batch, record->task.from, record->task.to);
 	select_rows(record, false);
-	rows_positions(record->positions, &params);
-	rows_effects(record->batch, record->sent, record->sent_count, &params);
+	rows_positions(record->task.positions ? record->task.positions : &no_positions, &params);
+	rows_effects(record->task.batch, record->sent, record->sent_count, &params);
 	pg_send(record->pg, SQL_RECORD, &params, on_effects, record);
 }
 
 /* --- the whole --- */
 
 /* The last message of a partition decides, also when the topic was made anew and counts from 0. */
-static void move_positions(struct record *record)
+static void move_positions(const struct record_task *task)
 {
-	for (size_t i = 0; i < record->positions->count; i++)
-		record->positions->items[i].moves = false;
-	for (size_t m = record->from; m < record->to; m++) {
-		const struct batch_message *message = &record->batch->messages[m];
-		struct position *position = &record->positions->items[message->position];
+	const struct positions *positions = task->positions;
+
+	for (size_t i = 0; i < positions->count; i++)
+		positions->items[i].moves = false;
+	for (size_t m = task->from; m < task->to; m++) {
+		const struct batch_message *message = &task->batch->messages[m];
+		struct position *position = &positions->items[message->position];
 
 		position->moves = true;
 		position->moved = message->event.source.offset + 1;
@@ -377,21 +419,18 @@ static size_t *indexes_for(const struct batch *batch, size_t *old)
 	return mem_grow(old, batch->row_count + 1, sizeof(*old));
 }
 
-void record_start(struct record *record, struct batch *batch, size_t from, size_t to,
-		  struct positions *positions, int64_t instance)
+void record_start(struct record *record, const struct record_task *task)
 {
-	record->batch = batch;
-	record->from = from;
-	record->to = to;
-	record->positions = positions;
-	record->instance = instance;
-	record->sent = indexes_for(batch, record->sent);
-	record->duplicates = indexes_for(batch, record->duplicates);
-	record->letters = indexes_for(batch, record->letters);
-	record->clashes = mem_grow(record->clashes, batch->row_count + 1, sizeof(*record->clashes));
+	record->task = *task;
+	record->sent = indexes_for(task->batch, record->sent);
+	record->duplicates = indexes_for(task->batch, record->duplicates);
+	record->letters = indexes_for(task->batch, record->letters);
+	record->clashes =
+		mem_grow(record->clashes, task->batch->row_count + 1, sizeof(*record->clashes));
 	record->sent_count = record->clash_count = record->letter_count = 0;
 	record->counts = (struct record_counts){ 0 };
-	move_positions(record);
+	if (task->positions)
+		move_positions(task);
 	crash_point("intake_begin.send");
 	pg_send(record->pg, "BEGIN", NULL, on_begun, record);
 }

@@ -33,9 +33,20 @@ typedef void record_done_fn(void *arg, enum record_end end, const struct record_
 struct record *record_new(struct pg *pg, int64_t poison_max_bytes, record_done_fn *done, void *arg);
 void record_free(struct record *record); /* after its pg */
 
-/* Messages [from, to) of the batch, whose `position` is an index of positions. Batch and positions
- * must stay as they are until done, which runs from the loop. */
-void record_start(struct record *record, struct batch *batch, size_t from, size_t to,
-		  struct positions *positions, int64_t instance);
+/* What is recorded, and as what: messages [from, to) of the batch. */
+struct record_task {
+	struct batch *batch;
+	size_t from, to;
+	/* That move with them: each message's `position` is an index of them. NULL: none, for the
+	 * messages were consumed before. */
+	struct positions *positions;
+	/* By message: which row of poison it was. It is settled in the same transaction, or gets
+	 * its new reason; when one of them is settled by then, RECORD_MOVED. NULL: it was none. */
+	const int64_t *poison;
+	int64_t instance;
+};
+
+/* All must stay as it is until done, which runs from the loop. */
+void record_start(struct record *record, const struct record_task *task);
 
 #endif

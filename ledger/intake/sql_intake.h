@@ -1,4 +1,4 @@
-/* Every statement of intake: positions, and a batch in one transaction.
+/* The statements that record a batch, in one transaction; for positions see sql_positions.h.
  *
  * Lock order: intake_position, effect by key, outbox, conflict, poison, unmatched. set_config()
  * stands in a WHERE, since a CTE that nothing refers to is never run. */
@@ -10,31 +10,6 @@
  * network does, must not hold up those that take over its partitions. */
 #define SHORT_IDLE                                                                                 \
 	"(SELECT set_config('idle_in_transaction_session_timeout', '5s', true)) IS NOT NULL"
-
-/* --- positions --- */
-
-/* $1 topics */
-static const char SQL_POSITIONS[] =
-	"SELECT topic, partition, next_offset FROM counterfoil.intake_position"
-	" WHERE topic = ANY ($1)";
-
-/* $1 topics, $2 partitions: they have appeared since their topic was begun, so they are read from
- * their beginning. A topic without any position is begun by SQL_POSITIONS_BEGIN. */
-static const char SQL_POSITIONS_ADD[] =
-	"INSERT INTO counterfoil.intake_position (topic, partition, next_offset)"
-	" SELECT n.topic, n.partition, -2 FROM unnest($1, $2) n(topic, partition)"
-	" WHERE EXISTS (SELECT FROM counterfoil.intake_position i WHERE i.topic = n.topic)"
-	" AND " SYNC_COMMIT " ORDER BY 1, 2 ON CONFLICT (topic, partition) DO NOTHING";
-
-/* $1 topic. A statement of its own: the next one's snapshot must be taken under the lock. */
-static const char SQL_POSITIONS_LOCK[] = "SELECT pg_advisory_xact_lock(1129270862, hashtext($1))";
-
-/* $1 topic, $2 offsets, of partition 0 and up: all of a topic's partitions, or none. */
-static const char SQL_POSITIONS_BEGIN[] =
-	"INSERT INTO counterfoil.intake_position (topic, partition, next_offset)"
-	" SELECT $1, (n.ord - 1)::int, n.next FROM unnest($2) WITH ORDINALITY n(next, ord)"
-	" WHERE NOT EXISTS (SELECT FROM counterfoil.intake_position WHERE topic = $1)"
-	" AND " SYNC_COMMIT;
 
 /* --- a batch --- */
 
