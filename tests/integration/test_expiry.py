@@ -379,7 +379,7 @@ def statements(directory: Path) -> dict[str, str]:
         source = directory / "statements.c"
         source.write_text(f'#include <stdio.h>\n#include "{ROOT / header}"\nint main(void) {{\n' +
                           "".join(f'puts({name}); puts("\\f");\n' for name in names) + "}\n")
-        subprocess.run(["cc", "-w", f"-I{ROOT}/include", "-o", str(directory / "statements"),
+        subprocess.run(["cc", "-w", f"-I{ROOT}/include", f"-I{ROOT}/ledger", "-o", str(directory / "statements"),
                         str(source)], check=True)
         texts = subprocess.run([str(directory / "statements")], text=True, check=True,
                                stdout=subprocess.PIPE).stdout.split("\n\f\n")
@@ -461,18 +461,31 @@ class Result(Actor):
                 ([key],))
 
 
+# Orders about the key as it is shown, and the states that they may be carried out in.
+ORDERS = [
+    ("replay(%s, %s, %s, %s, 'race', '{}')", {"dead", "uncertain", "pending", "retry_wait"}),
+    ("replay(%s, %s, %s, %s, 'race', '{}', false, true)", {"dead", "uncertain", "completed"}),
+    ("resolve(%s, %s, %s, %s, true, 'ch_1', 'race', '{}')", {"uncertain"}),
+    ("resolve(%s, %s, %s, %s, false, NULL, 'race', '{}')", {"uncertain"}),
+    ("take_over(%s, %s, %s, %s, 'race', '{}')", {"in_flight"}),
+    ("cancel(%s, %s, %s, %s, 'race', '{}')", {"pending", "retry_wait"}),
+]
+
+
 class Operator(Actor):
-    """Replays the key as it is shown."""
+    """Orders one thing or another. What is forced of a completed key is an effect of its own."""
 
     def act(self, n: int, key: int) -> None:
         shown = self.look(key)
         if not shown:
             return
-        self.cursor.execute("SELECT result, from_state::text FROM counterfoil.replay("
-                            "%s, %s, %s, %s, 'race', '{}')",
+        call, states = ORDERS[n // 5 % len(ORDERS)]
+        self.cursor.execute("SELECT result, from_state::text, action FROM counterfoil." + call,
                             (key, shown[1], shown[0], str(uuid.uuid4())))
-        result, state = self.cursor.fetchone()
-        assert result != "done" or state in ("dead", "uncertain", "pending", "retry_wait")
+        result, state, action = self.cursor.fetchone()
+        assert result != "done" or state in states
+        self.race.orders += result == "done"
+        self.race.forced += (result, action) == ("done", "force")
 
 
 class Intake(Actor):
@@ -515,6 +528,7 @@ class Race:
         self.sql = sql
         self.keys: list[tuple[int, int]] = []
         self.pruned = self.forgotten = self.inserted = self.vanished = 0
+        self.orders = self.forced = 0
         self.barrier = threading.Barrier(4)
 
     def run(self) -> None:
@@ -551,7 +565,8 @@ def test_sweeper_result_operator_and_intake(world: World, tmp_path: Path):
     # an event is taken anew only where its key was forgotten before: never beside the key
     assert 0 < race.inserted <= race.forgotten
     assert world.value("SELECT count(*) FROM counterfoil.effect") == \
-        ROUNDS - race.forgotten + race.inserted
+        ROUNDS - race.forgotten + race.inserted + race.forced
+    assert race.orders > ROUNDS // 10 and race.forced > 0
     assert world.query("SELECT id FROM counterfoil.effect e FULL JOIN counterfoil.effect_state s "
                        "USING (id) WHERE e.id IS NULL OR s.id IS NULL") == []
     assert world.query("SELECT s.id FROM counterfoil.effect_state s LEFT JOIN "
