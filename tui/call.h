@@ -20,6 +20,8 @@ enum call_options {
 	CALL_NEW_KEY = 1 << 9,   /* --new-key --force */
 	CALL_DECISION = 1 << 10, /* --happened --did-not-happen --provider-id */
 	CALL_EFFECT = 1 << 11,
+	CALL_TARGET = 1 << 12, /* --target */
+	CALL_FORCE = 1 << 13,  /* --force */
 };
 
 struct call {

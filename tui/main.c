@@ -8,6 +8,7 @@
 #include "command.h"
 #include "command_adopt.h"
 #include "command_find.h"
+#include "command_hold.h"
 #include "command_key.h"
 #include "command_list.h"
 #include "command_ops.h"
@@ -16,6 +17,7 @@
 #include "command_replay.h"
 #include "command_resolve.h"
 #include "command_show.h"
+#include "command_targets.h"
 #include "console.h"
 #include "migrate.h"
 #include "version.h"
@@ -36,6 +38,9 @@ static const struct command commands[] = {
 	{ "pause", "send nothing of a tenant, an effect or at all; what is paused", pause_run },
 	{ "resume", "send again what was paused", resume_run },
 	{ "ops", "orders about many keys: how far they are, pause, resume, cancel", ops_run },
+	{ "targets", "what is sent to each target, or why not", targets_run },
+	{ "hold", "send nothing to a target any more", hold_run },
+	{ "release", "send to it again", release_run },
 	{ "adopt", "make a restored or copied database this environment's", adopt_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
 	  migrate_run },

@@ -222,8 +222,8 @@ static void on_pause(void *arg, const PGresult *result, const struct pg_error *e
 {
 	struct target_state *state = arg;
 	(void)result;
-	(void)error; /* a pause that is not known elsewhere is met there by its own 429 */
 	state->pausing--;
+	state->pause_seen = !error; /* if it is not known elsewhere, it is met there by its own 429 */
 	crash_point("target_pause.answered");
 }
 
