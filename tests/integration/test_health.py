@@ -171,7 +171,8 @@ def test_a_ledger_and_what_it_counts(world: World):
     """Every event, attempt and step is counted where it belongs."""
     relay, ledger = started(world.relay()), started(world.ledger())
     assert [check["check"] for check in json.loads(health.get(ledger, "/readyz")[1])["checks"]] == [
-        "database", "schema", "lease", "assignment", "positions", "running", "progress", "outbox"]
+        "database", "schema", "lease", "assignment", "positions", "running", "poison",
+        "progress", "outbox"]
     world.place(world.orders(20))
     world.emit(b'{"order_id": 1, "total_cents": 7, "customer_id": "other"}')    # a conflict
     world.emit(b'{}')                                                          # poison
