@@ -26,7 +26,7 @@ from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOP
                                PerformBesideAnother, PerformHeld, PerformInOrder, PerformNatural,
                                PerformOnce, PerformOnceBesideAnother, PerformPaused, PerformProbed,
                                PerformRefused, PerformResent, PerformRetried, PerformSlowly,
-                               PerformThenStop,
+                               PerformThenStop, PerformTried, PerformUnreachable,
                                Publish, PublishAfterDeath, PublishBesideAnother, PublishCut,
                                PublishThenStop, PublishUnfit, Scene, TakeOver, TakeOverLate,
                                TakeOverOnce, TakeOverUnmarked)
@@ -214,6 +214,15 @@ CASES = [
     Case(PerformPaused, "target_pause.send", {"paused": False, "in_flight": ORDERS}),
     Case(PerformPaused, "target_pause.sent", {"paused": True, "in_flight": ORDERS}),
     Case(PerformPaused, "target_pause.answered", {"paused": True}),
+    Case(PerformUnreachable, "breaker_move.send", {"breaker": "closed", "requests": 0}),
+    Case(PerformUnreachable, "breaker_move.sent", {"breaker": {"open", "half open"}, "requests": 0}),
+    Case(PerformUnreachable, "breaker_move.answered", {"breaker": {"open", "half open"}}),
+    Case(PerformTried, "breaker_trial.send", {"breaker": "half open", **UNTOUCHED}, ONCE),
+    Case(PerformTried, "breaker_trial.sent", {"breaker": "open", **UNTOUCHED}, ONCE),
+    Case(PerformTried, "breaker_trial.answered", {"breaker": "open", **UNTOUCHED}, ONCE),
+    Case(PerformTried, "breaker_move.send", {"breaker": "open", "charges": 1}),
+    Case(PerformTried, "breaker_move.sent", {"breaker": "closed", "charges": 1}),
+    Case(PerformTried, "breaker_move.answered", {"breaker": "closed"}),
 ]
 
 

@@ -667,6 +667,44 @@ class PerformPaused(Perform):
         return self.paused_until() > 0
 
 
+class PerformUnreachable(Perform):
+    """Nobody is there: the breaker opens."""
+
+    target = {"concurrency": ORDERS, "breaker": {"failures": 3, "ratio": 100, "open": "1s"}}
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.provider.refuse_connections()
+
+    def resume(self) -> None:
+        super().resume()
+        self.world.provider.accept_connections()
+
+    def judge(self) -> None:
+        super().judge()
+        waiting.until(lambda: self.breaker == "closed", 10, "the breaker to be closed")
+
+    @property
+    def breaker(self) -> str:
+        found = self.world.query("SELECT CASE WHEN breaker_until > clock_timestamp() THEN 'open' "
+                                 "WHEN breaker_until IS NOT NULL THEN 'half open' END "
+                                 "FROM counterfoil.target_state")
+        return found[0][0] or "closed" if found else "closed"
+
+
+class PerformTried(PerformUnreachable):
+    """It was open, and the time of a trial has come. A trial that nobody ends is over after all that
+    it may take."""
+
+    def prepare(self) -> None:
+        send_to_own_provider(self.world)
+        self.world.query("UPDATE counterfoil.target_state SET held = false, held_by = NULL, "
+                         "breaker_until = now() - interval '1 s'")
+
+    def resume(self) -> None:
+        Perform.resume(self)
+
+
 class TakeOver(Perform):
     """The keys are those of a ledger that died before."""
 
