@@ -1,58 +1,47 @@
-"""ledger_rate: events of a topic become requests to a sink, and completed keys.
+"""All that is measured of the ledger.
 
-Its limit is 1/(1/d + 1/h), measured in the same round: d effects a second that the same PostgreSQL
-takes in with nothing sent in between (three connections that intake, claim and record, in full
-batches, each waiting for its answers only), h requests that the same HTTP client sends with no
-database. ledger_work says the same of the processor time of all but the broker.
+ledger_rate: events of a topic become requests to a sink, and completed keys. Its limit is
+1/(1/d + 1/h), measured in the same round: d effects a second that the same PostgreSQL takes in with
+nothing sent in between (three connections that intake, claim and record, in full batches, each
+waiting for its answers only), h requests that the same HTTP client sends with no database.
+ledger_work says the same of the processor time of all but the broker.
 
 ledger_once: the same in mode at_most_once, where each key is marked durably before it is sent,
-beside ledger_rate of the round."""
+beside ledger_rate of the round.
+
+ledger_rival: beside a consumer as it is written by hand; see rival-effects.c.
+
+ledger_growth: with ten million keys that were completed before, beside an empty table.
+
+ledger_memory: the most that is resident with 1,000 requests of 300 to 400 bytes in flight."""
 
 from __future__ import annotations
 
-import subprocess
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Iterator
+from typing import Callable, Iterator
 
-from tests.tools import children, libconfig, waiting
 from tests.tools.broker import Client
-from tests.tools.programs import Line, Program, build_directory
 
-from . import brokers
-from .machine import Meter, Usage
-from .setting import DATABASE, Bench, Pace, Size, run_tool
+from . import brokers, finished
+from .effects import IN_FLIGHT, Done, Sink, Work, fresh_database
+from .machine import Usage
+from .setting import Bench, Pace, Size, run_tool
 from .table import Figure, harmonic, middle
 
 EFFECTS = 100_000
-IN_FLIGHT = 100
-INTAKE_BATCH, RESULT_BATCH = 500, 100   # the ledger's defaults
-SECRET = "sk_test_of_the_bench"
-COPY = f"{DATABASE}_copy"     # of the empty schema, made anew for each measurement
-TIMEOUT = 600
+FINISHED = 10_000_000
+MANY, MANY_EFFECTS, SLOW = 1000, 20_000, 400     # in flight, of so many, milliseconds each
+LONG = ("amount=${/total_cents}&currency=usd&customer=${/customer_id}&order=${/order_id}"
+        "&description=" + "An+order+of+the+bench.+" * 4 + "&note=${/note}")
+MEGABYTE = 1e6
+RIVAL_TABLE = ("CREATE TABLE done (key text PRIMARY KEY, event text NOT NULL, "
+               "state text NOT NULL DEFAULT 'pending', provider_id text, "
+               "created_at timestamptz NOT NULL DEFAULT now(), done_at timestamptz)")
 
-# The stand-in gives one message set of a partition for each fetch, after the whole time that a
-# fetch may wait.
-FETCH = [("fetch.wait.max.ms", "1")]
-LARGE_SETS = [("linger.ms", "50")]
 
-EFFECT = {
-    "name": "charge", "target": "payments", "mode": "idempotent",
-    "key": "order:${/order_id}:charge",
-    "request": {"method": "POST", "path": "/v1/charges",
-                "content_type": "application/x-www-form-urlencoded",
-                "body": "amount=${/total_cents}&currency=usd&customer=${/customer_id}"},
-    "retention": "forever",
-}
-TAKEN = ("SELECT coalesce(sum(next_offset), 0) FROM counterfoil.intake_position "
-         "WHERE next_offset > 0")
-BUSY = ("SELECT EXISTS (SELECT FROM counterfoil.effect_state "
-        "WHERE state IN ('pending', 'retry_wait') AND NOT waiting) "
-        "OR EXISTS (SELECT FROM counterfoil.effect_state WHERE state = 'in_flight')")
-STATES = "SELECT state::text, count(*) FROM counterfoil.effect_state GROUP BY state"
-
+# --- rate -----------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Round:
@@ -95,131 +84,108 @@ class Round:
         ]
 
 
-def _time_of(line: Line) -> float:
-    return datetime.fromisoformat(line.fields["ts"].replace("Z", "+00:00")).timestamp()
-
-
-class Sink:
-    """Answers 200 to everything."""
-
-    def __init__(self) -> None:
-        self.process = children.spawn([str(build_directory() / "tests/bench/sink")],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        word, _, port = self.process.stdout.readline().partition(" ")
-        assert word == "port", "the sink did not start"
-        self.url = f"http://127.0.0.1:{int(port)}"
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        children.end(self.process)
-        self.process.stdout.close()
-
-
-@contextmanager
-def _fresh_database(bench: Bench) -> Iterator[str]:
-    bench.postgres.create_database(COPY, DATABASE)
-    try:
-        bench.postgres.query("CHECKPOINT")
-        yield COPY
-    finally:
-        bench.postgres.drop_database(COPY)
-
-
-class Work:
-    def __init__(self, bench: Bench, broker: Client, sink: Sink, effects: int) -> None:
-        self.bench = bench
-        self.broker = broker
-        self.sink = sink
-        self.effects = effects
-        self.secret = bench.directory / "secret"
-        self.secret.write_text(SECRET + "\n")
-        self._topics = 0
-
-    def _configuration(self, topic: str, database: str, mode: str) -> dict[str, Any]:
-        known = self.bench.configuration(self.broker.bootstrap, database)
-        properties = [*known["kafka"]["properties"], *self.broker.group_properties, *FETCH]
-        return libconfig.merge(known, {
-            "kafka": {"properties": properties},
-            "ledger": {"group": topic, "start": "earliest"},
-            "targets": [{"name": "payments", "url": self.sink.url, "profile": "stripe-v1",
-                         "secret_file": str(self.secret), "auth": "Bearer ${secret}",
-                         "concurrency": IN_FLIGHT}],
-            "effects": [libconfig.merge(EFFECT, {"on": {"topic": topic, "type": "order.placed"},
-                                                 "mode": mode})],
-        })
-
-    def _events(self) -> str:
-        """A topic that holds all of them."""
-        self._topics += 1
-        topic = f"effects-{self._topics}"
-        self.broker.create_topic(topic, brokers.PARTITIONS)
-        known = self.bench.configuration(self.broker.bootstrap)
-        path = self.bench.write("produce.conf", libconfig.merge(known, {
-            "kafka": {"properties": [*known["kafka"]["properties"], *LARGE_SETS]}}))
-        run_tool("produce", path, topic, 2, self.effects - 1, with_=self.broker.process.pid)
-        held = self.broker.count(topic)
-        assert held == self.effects, f"the topic holds {held} events of {self.effects}"
-        return topic
-
-    def _postgres(self) -> Pace:
-        with _fresh_database(self.bench) as database:
-            return run_tool("record-effects", self.bench.postgres.conninfo(database), self.effects,
-                            INTAKE_BATCH, IN_FLIGHT, RESULT_BATCH,
-                            with_=self.bench.postgres.process.pid)
-
-    def _http(self) -> Pace:
-        return run_tool("send-requests", f"{self.sink.url}/v1/charges", self.effects, IN_FLIGHT,
-                        with_=self.sink.process.pid)
-
-    def _wait_completed(self, database: str) -> float:
-        """The moment at which nothing was left to be done."""
-        with closing(self.bench.postgres.connect(database)) as connection:
-            cursor = connection.cursor()
-
-            def ask(sql: str) -> Any:
-                cursor.execute(sql)
-                return cursor.fetchone()[0]
-
-            waiting.until(lambda: ask(TAKEN) == self.effects, TIMEOUT, "all events to be taken in")
-            waiting.until(lambda: not ask(BUSY), TIMEOUT, "all effects to be completed")
-            return time.time()
-
-    def _ledger(self, mode: str) -> Usage:
-        """From the moment at which the ledger is a member of its group and begins to read."""
-        topic = self._events()
-        with _fresh_database(self.bench) as database:
-            ledger = Program("counterfoil-ledger", "ledger", self.bench.directory,
-                             self._configuration(topic, database, mode))
-            try:
-                ready = ledger.start(ready=False).wait_for("ready")
-                meter = Meter({"ledger": ledger.pid, "sink": self.sink.process.pid,
-                               "postgres": self.bench.postgres.process.pid,
-                               "broker": self.broker.process.pid}, began=_time_of(ready))
-                usage = meter.read(self._wait_completed(database))
-                ledger.stop()
-            finally:
-                ledger.close()
-            states = dict(self.bench.postgres.query(STATES, None, database))
-        assert states == {"completed": self.effects}, states
-        assert not ledger.complaints(), ledger.complaints()
-        return usage
-
-    def round(self) -> Round:
-        return Round(self.effects, self._postgres(), self._http(), self._ledger("idempotent"),
-                     self._ledger("at_most_once"))
+def _round(work: Work) -> Round:
+    return Round(work.effects, work.record(), work.send(), work.run().usage,
+                 work.run("at_most_once").usage)
 
 
 def _rounds(work: Work, broker: str, count: int) -> Iterator[Round]:
     for n in range(count):
-        done = work.round()
+        done = _round(work)
         print(f"ledger_rate {broker}, round {n + 1}: {done.rate:.0f} effects/s, ratio "
-              f"{done.ratio:.2f}, at most once {done.effects / done.once.seconds:.0f}, others had {done.usage.others:.0%}", flush=True)
+              f"{done.ratio:.2f}, at most once {done.effects / done.once.seconds:.0f}, "
+              f"others had {done.usage.others:.0%}", flush=True)
         yield done
 
 
-def measure(bench: Bench, size: Size) -> Iterator[list[Figure]]:
-    """The figures of each broker, as soon as they are there."""
-    for name, broker in brokers.each():
+def measure_rate(bench: Bench, size: Size, name: str, broker: Client) -> list[Figure]:
+    with closing(Sink()) as sink:
+        work = Work(bench, broker, sink, size.of(EFFECTS))
+        return middle(_rounds(work, name, size.rounds)).figures(name)
+
+
+# --- beside something else ------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Pair:
+    effects: int
+    ours: Done
+    theirs: float     # effects a second
+
+    @property
+    def rate(self) -> float:
+        return self.effects / self.ours.usage.seconds
+
+    @property
+    def ratio(self) -> float:
+        return self.rate / self.theirs
+
+
+def _rival(work: Work) -> Pace:
+    topic = work.fill_topic()
+    with fresh_database(work.bench) as database:
+        work.bench.postgres.query(RIVAL_TABLE, None, database)
+        return run_tool("rival-effects", work.bench.postgres.conninfo(database),
+                        work.broker.bootstrap, topic, f"{work.sink.url}/v1/charges", work.effects,
+                        IN_FLIGHT, with_=work.bench.postgres.process.pid)
+
+
+def measure_rival(bench: Bench, size: Size, name: str, broker: Client) -> list[Figure]:
+    with closing(Sink()) as sink:
+        work = Work(bench, broker, sink, size.of(EFFECTS))
+        done = middle(Pair(work.effects, work.run(), _rival(work).rate)
+                      for _ in range(size.rounds))
+    return [Figure(f"ledger_rival {name}", done.rate, "effects/s", done.theirs)]
+
+
+def measure_growth(bench: Bench, size: Size, name: str, broker: Client) -> list[Figure]:
+    keys = size.of(FINISHED)
+    began = time.monotonic()
+    full = finished.make(bench, keys)
+    print(f"ledger_growth: {keys} completed keys, {finished.megabytes(bench):.0f} MB, "
+          f"made in {time.monotonic() - began:.0f} s", flush=True)
+    try:
         with closing(Sink()) as sink:
             work = Work(bench, broker, sink, size.of(EFFECTS))
-            yield middle(_rounds(work, name, size.rounds)).figures(name)
+            done = middle(Pair(work.effects, work.run(database=full),
+                               work.effects / work.run().usage.seconds)
+                          for _ in range(size.rounds))
+    finally:
+        bench.postgres.drop_database(full)
+    return [Figure(f"ledger_growth {name}: {keys} completed keys", done.rate, "effects/s",
+                   done.theirs)]
+
+
+def measure_memory(bench: Bench, size: Size, name: str, broker: Client) -> list[Figure]:
+    with closing(Sink(SLOW)) as sink:
+        work = Work(bench, broker, sink, max(10 * MANY, size.of(MANY_EFFECTS)),
+                    changes={"ledger": {"in_flight": MANY}}, target={"concurrency": MANY},
+                    effect={"request": {"body": LONG}})
+        done = work.run()
+    return [Figure(f"ledger_memory {name}: most in flight", done.most, "requests", MANY),
+            Figure(f"ledger_memory {name}: peak", done.peak_bytes / MEGABYTE, "MB")]
+
+
+# --- all ------------------------------------------------------------------------------------------
+
+Measure = Callable[[Bench, Size, str, Client], list[Figure]]
+PARTS: dict[str, tuple[Measure, bool]] = {     # on every broker?
+    "ledger_rate": (measure_rate, True),       # and ledger_once
+    "ledger_rival": (measure_rival, True),
+    "ledger_memory": (measure_memory, False),
+    "ledger_growth": (measure_growth, False),
+}
+
+
+def measure_part(part: str, bench: Bench, size: Size) -> Iterator[list[Figure]]:
+    """The figures of each broker, as soon as they are there."""
+    measure_one, everywhere = PARTS[part]
+    for name, broker in brokers.each():
+        yield measure_one(bench, size, name, broker)
+        if not everywhere:
+            return
+
+
+def measure(bench: Bench, size: Size) -> Iterator[list[Figure]]:
+    for part in PARTS:
+        yield from measure_part(part, bench, size)

@@ -1,7 +1,7 @@
-/* A provider that costs next to nothing: answers every request at once, 200 with an id of its own.
- * Kept connections, one thread, one buffer a connection.
+/* A provider that costs next to nothing: answers every request, at once or after so many
+ * milliseconds, 200 with an id of its own. Kept connections, one thread, one buffer a connection.
  *
- *   sink
+ *   sink [MILLISECONDS]
  *
  * Listens on a free port of the loopback interface, prints "port N", and ends with its stdin. */
 #include <netinet/in.h>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "mem.h"
+#include "usec.h"
 
 #define EVENTS       256
 #define CLIENTS      4096 /* descriptors below this */
@@ -23,6 +24,10 @@
 #define LENGTH_FIELD "content-length:"
 
 struct client {
+	struct client *next; /* of those that wait for their answer, the longest first */
+	int fd;
+	bool waits, gone;
+	usec_t due;
 	size_t length;
 	char buffer[BUFFER_SIZE + 1];
 };
@@ -30,7 +35,9 @@ struct client {
 struct sink {
 	int poll;
 	int listener;
+	usec_t delay;
 	uint64_t answered;
+	struct client *first, **end;     /* that wait */
 	struct client *clients[CLIENTS]; /* by descriptor */
 };
 
@@ -55,14 +62,18 @@ static void take_client(struct sink *sink)
 		fail("accept");
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	sink->clients[fd] = mem_zero(sizeof(struct client));
+	sink->clients[fd]->fd = fd;
 	watch(sink, fd);
 }
 
 static void drop_client(struct sink *sink, int fd)
 {
+	struct client *client = sink->clients[fd];
 	(void)close(fd);
-	free(sink->clients[fd]);
 	sink->clients[fd] = NULL;
+	client->gone = true;
+	if (!client->waits)
+		free(client);
 }
 
 /* Bytes of the request at the beginning of the buffer; 0: it is not all there. */
@@ -91,6 +102,35 @@ static bool answer(struct sink *sink, int fd)
 	return send(fd, text, (size_t)length, MSG_NOSIGNAL) == length;
 }
 
+static void wait_for_it(struct sink *sink, struct client *client)
+{
+	client->waits = true;
+	client->next = NULL;
+	client->due = usec_boot() + sink->delay;
+	*sink->end = client;
+	sink->end = &client->next;
+}
+
+/* Answers whose time has come; milliseconds to the next one, -1: there is none. */
+static int answer_due(struct sink *sink)
+{
+	while (sink->first) {
+		struct client *client = sink->first;
+		const usec_t left = client->due - usec_boot();
+		if (left > 0)
+			return (int)((left + USEC_MS - 1) / USEC_MS);
+		sink->first = client->next;
+		if (!sink->first)
+			sink->end = &sink->first;
+		client->waits = false;
+		if (client->gone)
+			free(client);
+		else if (!answer(sink, client->fd))
+			drop_client(sink, client->fd);
+	}
+	return -1;
+}
+
 static bool serve(struct sink *sink, int fd)
 {
 	struct client *client = sink->clients[fd];
@@ -103,7 +143,9 @@ static bool serve(struct sink *sink, int fd)
 	while ((used = request_length(client)) > 0) {
 		client->length -= used;
 		memmove(client->buffer, client->buffer + used, client->length + 1);
-		if (!answer(sink, fd))
+		if (sink->delay > 0 && !client->waits)
+			wait_for_it(sink, client);
+		else if (!answer(sink, fd))
 			return false;
 	}
 	return client->length < BUFFER_SIZE;
@@ -128,7 +170,7 @@ static void listen_on(struct sink *sink)
 static bool turn(struct sink *sink)
 {
 	struct epoll_event events[EVENTS];
-	const int count = epoll_wait(sink->poll, events, EVENTS, -1);
+	const int count = epoll_wait(sink->poll, events, EVENTS, answer_due(sink));
 	for (int i = 0; i < count; i++) {
 		const int fd = events[i].data.fd;
 		if (fd == sink->listener)
@@ -141,9 +183,11 @@ static bool turn(struct sink *sink)
 	return true;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static struct sink sink;
+	sink.delay = argc > 1 ? strtol(argv[1], NULL, 10) * USEC_MS : 0;
+	sink.end = &sink.first;
 	sink.poll = epoll_create1(0);
 	if (sink.poll < 0)
 		fail("epoll_create1");
