@@ -187,6 +187,9 @@ static void add_execution(struct meter *meter)
 		series_set(meter->oldest_due[i], (double)NAN);
 	meter->lease_lost = counter(meter, "lease_lost_total",
 				    "Times that this process could not renew its lease.");
+	meter->emit_failed = counter(
+		meter, "emit_failed_total",
+		"Ended keys whose event or dead letter could not be written with their result.");
 	meter->late_results =
 		counter(meter, "late_results_total",
 			"Results of claims that were no longer in force: kept as evidence.");

@@ -19,6 +19,7 @@ struct meter {
 	struct series *poison;
 	struct series *lease_lost;
 	struct series *late_results;
+	struct series *emit_failed;
 	struct series *position_mismatch;
 	struct series *rebalances;
 	struct series *db_reconnects;

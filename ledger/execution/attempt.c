@@ -12,6 +12,7 @@
 #include "json.h"
 #include "mail_start.h"
 #include "mem.h"
+#include "predicate.h"
 #include "rules/profile.h"
 #include "rules/webhook.h"
 #include "utf8.h"
@@ -19,6 +20,7 @@
 #define PROVIDER_ID_MAX 255
 #define METHOD_MAX      15
 #define REFUSED_AGAIN   USEC_SEC /* a key whose marker was refused is claimed again no sooner */
+#define SHADOW_AGAIN    (5 * USEC_MIN) /* nor one that is real, while nothing is sent */
 
 /* A copy of a claim_request, for an attempt that cannot send at once. */
 struct kept_request {
@@ -30,12 +32,17 @@ struct attempt {
 	struct attempt *prev, *next;
 	struct attempts *attempts;
 	const struct target *target;
+	size_t tenant; /* see struct claim */
 	struct key key;
 	usec_t asked_at; /* boot clock at the sending of the claim */
 	usec_t started;  /* the same clock */
 	bool probe;
 	char method[METHOD_MAX + 1];
 	char *provider_key;
+	char *key_header;                  /* what stands before the key */
+	const struct predicate *predicate; /* of a 2xx; NULL: each means yes */
+	bool emits;
+	char *emit_fault;          /* NULL: none */
 	usec_t until;              /* no byte leaves later; the same clock */
 	struct mark *mark;         /* while the marker is being set */
 	struct kept_request *kept; /* the same */
@@ -55,6 +62,7 @@ struct attempts {
 	struct loop *loop;
 	struct http *http;
 	struct json_paths **provider_ids; /* of each target; NULL: none */
+	struct predicate **predicates;    /* of each effect of the configuration; the same */
 	struct attempt *first;
 	size_t count;
 };
@@ -112,16 +120,19 @@ static char *provider_id(const struct json_paths *paths, const struct http_answe
 	return mem_text_n(value.text, value.length);
 }
 
+/* More may have been read than is kept. */
 static void take_answer(struct result *result, const struct attempt *attempt,
 			const struct http_answer *answer)
 {
 	const struct attempts *attempts = attempt->attempts;
+	const size_t most = (size_t)attempts->conf->ledger.response_keep;
+	const size_t length = answer->body_length < most ? answer->body_length : most;
 	result->status = answer->status;
 	result->curl_code = answer->curl_code;
 	result->took = answer->took;
-	result->truncated = answer->truncated;
+	result->truncated = answer->truncated || length < answer->body_length;
 	buf_add(&result->head, answer->head, answer->head_length);
-	buf_add(&result->body, answer->body, answer->body_length);
+	buf_add(&result->body, answer->body, length);
 	if (answer->error[0] && utf8_valid(answer->error, strlen(answer->error)))
 		result->error = mem_text(answer->error);
 	if (result->outcome == OUTCOME_APPLIED)
@@ -135,6 +146,22 @@ static bool is_stored_error(const struct verdict *verdict)
 	if (verdict->outcome == OUTCOME_APPLIED)
 		return false;
 	return verdict->settles_key || verdict->replayed || verdict->outcome == OUTCOME_MISMATCH;
+}
+
+/* What follows from the end of a key. What a shadow would emit could start what is real. */
+static void take_events(struct result *result, struct attempt *attempt)
+{
+	const enum effect_state state = result->step.state;
+	result->has_letter = state == EFFECT_DEAD;
+	if (result->has_letter)
+		key_letter(&result->key, attempt->attempts->rules, &result->letter);
+	if (state != EFFECT_COMPLETED || result->outcome == OUTCOME_SHADOW)
+		return;
+	result->emit_fault = attempt->emit_fault;
+	attempt->emit_fault = NULL;
+	result->has_emit = attempt->emits && !result->emit_fault;
+	if (result->has_emit)
+		key_emit_id(&result->key, result->emit_id);
 }
 
 /* answer NULL: nothing was tried. */
@@ -154,9 +181,7 @@ static struct result *make_result(struct attempt *attempt, const struct verdict 
 	attempt->provider_key = NULL;
 	if (answer)
 		take_answer(result, attempt, answer);
-	result->has_letter = step->state == EFFECT_DEAD;
-	if (result->has_letter)
-		key_letter(&result->key, attempt->attempts->rules, &result->letter);
+	take_events(result, attempt);
 	return result;
 }
 
@@ -187,6 +212,8 @@ static void attempt_free(struct attempt *attempt)
 	kept_free(attempt->kept);
 	key_done(&attempt->key);
 	free(attempt->provider_key);
+	free(attempt->key_header);
+	free(attempt->emit_fault);
 	free(attempt);
 }
 
@@ -195,6 +222,7 @@ static void conclude(struct attempt *attempt, struct verdict *verdict,
 {
 	struct attempts *attempts = attempt->attempts;
 	const struct target *target = attempt->target;
+	const size_t tenant = attempt->tenant;
 	const usec_t now = database_time(attempt, usec_boot());
 	struct life_policy policy;
 	struct life_step step;
@@ -212,7 +240,7 @@ static void conclude(struct attempt *attempt, struct verdict *verdict,
 		series_observe(attempts->meter->attempt_seconds[target->index], answer->took);
 	results_add(attempts->results, make_result(attempt, verdict, &step, answer));
 	attempt_free(attempt);
-	attempts->events.ended(attempts->events.arg, target);
+	attempts->events.ended(attempts->events.arg, target, tenant);
 }
 
 /* Nothing was sent. */
@@ -225,6 +253,23 @@ static void give_back(struct attempt *attempt, usec_t pause)
 	conclude(attempt, &verdict, NULL);
 }
 
+/* Nothing is to be sent of its effect, now: but it was taken in for real, so that only sending it
+ * may end it. It waits for the end of the shadow, or for a person. */
+static void wait_for_light(struct attempt *attempt)
+{
+	struct verdict verdict = { .outcome = OUTCOME_ABORTED,
+				   .unsent = true,
+				   .retry_after = SHADOW_AGAIN,
+				   .error_class = "shadow is on" };
+	conclude(attempt, &verdict, NULL);
+}
+
+static void end_shadow(struct attempt *attempt)
+{
+	struct verdict verdict = { .outcome = OUTCOME_SHADOW, .unsent = true };
+	conclude(attempt, &verdict, NULL);
+}
+
 static void on_answer(void *arg, const struct http_answer *answer)
 {
 	struct attempt *attempt = arg;
@@ -234,6 +279,8 @@ static void on_answer(void *arg, const struct http_answer *answer)
 		.replayed = answer->replayed,
 		.retry_after = answer->retry_after,
 		.date = answer->date,
+		.says = predicate_ask(attempt->predicate, answer->body, answer->body_length,
+				      !answer->truncated),
 	};
 	struct verdict verdict;
 	crash_point("transfer.answered");
@@ -252,7 +299,7 @@ static void add_lines(const struct attempt *attempt, const struct claim_request 
 {
 	const struct target *target = attempt->target;
 	buf_add_text(lines, request->headers ? request->headers : "");
-	if (profile_header(target, request->provider_key, lines))
+	if (key_line(attempt->key_header, request->provider_key, lines))
 		buf_add_char(lines, '\n');
 	if (target_authorization(target, lines))
 		buf_add_char(lines, '\n');
@@ -275,6 +322,13 @@ static const char **split_lines(struct buf *lines)
 	}
 	list[count] = NULL;
 	return list;
+}
+
+/* A predicate is to see the whole of an answer that is not unusually large. */
+static size_t answer_max(const struct attempt *attempt)
+{
+	const size_t keep = (size_t)attempt->attempts->conf->ledger.response_keep;
+	return attempt->predicate && keep < PREDICATE_READ ? PREDICATE_READ : keep;
 }
 
 static void on_mail_answer(void *arg, const struct smtp_answer *answer)
@@ -336,7 +390,7 @@ static void send(struct attempt *attempt, const struct claim_request *request)
 		.connect_timeout = conf->connect_timeout < left ? conf->connect_timeout : left,
 		.timeout = conf->timeout,
 		.send_before = attempt->until,
-		.answer_max = (size_t)attempts->conf->ledger.response_keep,
+		.answer_max = answer_max(attempt),
 		.ca_file = conf->ca_file,
 		.cert_file = conf->cert_file,
 		.key_file = conf->key_file,
@@ -394,19 +448,55 @@ static void ask_for_marker(struct attempt *attempt, const struct claim_request *
 	attempt->key.life.unknown_sends++;
 }
 
+/* What was taken in by an older version says nothing of it. */
+static char *take_key_header(const struct attempt *attempt, const struct claim_request *request)
+{
+	struct buf header = { 0 };
+	if (request->key_header)
+		return mem_text(request->key_header);
+	key_header(attempt->target->profile, &header);
+	buf_add_text(&header, "");
+	return buf_take(&header);
+}
+
+static const struct predicate *predicate_of(const struct attempts *attempts, const char *effect)
+{
+	const struct rule *rule = rules_find(attempts->rules, effect, strlen(effect));
+	return rule ? attempts->predicates[rule->conf - attempts->conf->effects] : NULL;
+}
+
 static struct attempt *attempt_new(struct attempts *attempts, const struct claim *claim,
 				   struct key *key, const struct claim_request *request)
 {
 	struct attempt *attempt = mem_zero(sizeof(*attempt));
 	attempt->attempts = attempts;
 	attempt->target = claim->target;
+	attempt->tenant = claim->tenant;
 	attempt->key = *key;
 	*key = (struct key){ 0 };
 	attempt->asked_at = claim->asked_at;
 	attempt->started = usec_boot();
 	attempt->probe = claim->probe;
 	attempt->provider_key = mem_text(request->provider_key);
+	attempt->key_header = take_key_header(attempt, request);
+	attempt->emits = request->emits;
+	attempt->emit_fault = mem_text(request->emit_fault);
 	return attempt;
+}
+
+/* False: the attempt has ended. */
+static bool may_be_sent(struct attempt *attempt, const struct claim_request *request)
+{
+	const struct attempts *attempts = attempt->attempts;
+	const char *effect = attempt->key.effect;
+	const struct rule *rule = rules_find(attempts->rules, effect, strlen(effect));
+	if (request->shadow)
+		end_shadow(attempt);
+	else if (rule ? rule->shadow : attempts->conf->ledger.shadow)
+		wait_for_light(attempt);
+	else
+		return true;
+	return false;
 }
 
 /* --- the public face --- */
@@ -415,6 +505,8 @@ void attempts_start(struct attempts *attempts, const struct claim *claim, struct
 		    const struct claim_request *request, usec_t until)
 {
 	struct attempt *attempt = attempt_new(attempts, claim, key, request);
+	if (!may_be_sent(attempt, request))
+		return;
 	if (!request->method || !request->url || strlen(request->method) > METHOD_MAX) {
 		struct verdict verdict = { .outcome = OUTCOME_UNRENDERED,
 					   .unsent = true,
@@ -423,6 +515,7 @@ void attempts_start(struct attempts *attempts, const struct claim *claim, struct
 		return;
 	}
 	memcpy(attempt->method, request->method, strlen(request->method) + 1);
+	attempt->predicate = predicate_of(attempts, attempt->key.effect);
 	attempt->until = until;
 	add(attempts, attempt);
 	if (attempt->key.life.sent)
@@ -502,6 +595,9 @@ struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const 
 	attempts->provider_ids = mem_zero((count + 1) * sizeof(struct json_paths *));
 	for (size_t i = 0; i < count; i++)
 		attempts->provider_ids[i] = provider_id_path(rules_target(rules, i));
+	attempts->predicates = mem_zero((conf->effect_count + 1) * sizeof(struct predicate *));
+	for (size_t i = 0; i < conf->effect_count; i++)
+		attempts->predicates[i] = predicate_new(&conf->effects[i].success);
 	return attempts;
 }
 
@@ -514,5 +610,8 @@ void attempts_free(struct attempts *attempts)
 	for (size_t i = 0; i < rules_target_count(attempts->rules); i++)
 		json_paths_free(attempts->provider_ids[i]);
 	free(attempts->provider_ids);
+	for (size_t i = 0; i < attempts->conf->effect_count; i++)
+		predicate_free(attempts->predicates[i]);
+	free(attempts->predicates);
 	free(attempts);
 }

@@ -12,7 +12,8 @@
 struct attempts;
 
 struct attempts_events {
-	void (*ended)(void *arg, const struct target *target); /* its slot is free */
+	/* Its slot is free, and that of its tenant: see struct claim. */
+	void (*ended)(void *arg, const struct target *target, size_t tenant);
 	void *arg;
 };
 

@@ -24,6 +24,7 @@ enum breaker_sign breaker_sign(const struct verdict *verdict)
 	case OUTCOME_ABORTED:
 	case OUTCOME_LOST:
 	case OUTCOME_UNRENDERED:
+	case OUTCOME_SHADOW:
 	case OUTCOME_COUNT:
 		return BREAKER_NOTHING;
 	case OUTCOME_APPLIED:
@@ -36,6 +37,7 @@ enum breaker_sign breaker_sign(const struct verdict *verdict)
 	case OUTCOME_MISMATCH:
 	case OUTCOME_CREDENTIALS:
 	case OUTCOME_FORBIDDEN:
+	case OUTCOME_UNREADABLE:
 		break;
 	}
 	return is_unwell(verdict) ? BREAKER_UNWELL : BREAKER_WELL;

@@ -136,9 +136,11 @@ enum gate_news gate_judge(struct gate *gate, int64_t key, bool probe, struct ver
 	case OUTCOME_TRY_LATER:
 	case OUTCOME_IN_PROGRESS:
 	case OUTCOME_MISMATCH:
+	case OUTCOME_UNREADABLE:
 		return answered(gate, probe);
 	case OUTCOME_REFUSED:
 		return refused(gate, probe, verdict);
+	case OUTCOME_SHADOW:
 	case OUTCOME_NOT_SENT:
 	case OUTCOME_ABORTED:
 	case OUTCOME_NO_ANSWER:

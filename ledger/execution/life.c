@@ -169,9 +169,19 @@ static void on_progress(struct move *move, const struct verdict *verdict, uint64
 	on_stalled(move, verdict, LIFE_PROGRESS_MAX, max_usec(backoff, USEC_SEC));
 }
 
-static void on_server_error(struct move *move, const struct verdict *verdict, uint64_t random)
+/* Everything but the send: the key is as if it had been done. */
+static void on_shadow(struct move *move, const struct verdict *verdict)
 {
-	if (!verdict->replayed || !move->policy->stores_errors)
+	account(move, verdict);
+	move->step.state = EFFECT_COMPLETED;
+	move->step.due_at = move->now;
+}
+
+/* What is stored comes back unchanged. */
+static void on_server_error(struct move *move, const struct verdict *verdict, bool stored,
+			    uint64_t random)
+{
+	if (!stored)
 		return on_retry(move, verdict, random);
 	on_stalled(move, verdict, LIFE_REPLAYS_MAX,
 		   retry_delay(&move->policy->retry, move->life->attempts + 1, random));
@@ -211,7 +221,13 @@ void life_result(const struct life *life, const struct life_policy *policy,
 		on_retry(&move, verdict, random);
 		break;
 	case OUTCOME_SERVER_ERROR:
-		on_server_error(&move, verdict, random);
+		on_server_error(&move, verdict, verdict->replayed && policy->stores_errors, random);
+		break;
+	case OUTCOME_UNREADABLE:
+		on_server_error(&move, verdict, verdict->replayed, random);
+		break;
+	case OUTCOME_SHADOW:
+		on_shadow(&move, verdict);
 		break;
 	case OUTCOME_THROTTLED:
 		on_throttled(&move, verdict, random);

@@ -92,10 +92,27 @@ static enum outcome outcome_of_stored(int status, enum outcome outcome)
 	case OUTCOME_MISMATCH:
 	case OUTCOME_LOST:
 	case OUTCOME_UNRENDERED:
+	case OUTCOME_UNREADABLE:
+	case OUTCOME_SHADOW:
 	case OUTCOME_COUNT:
 		break;
 	}
 	return outcome;
+}
+
+/* A 2xx by what its body says to the effect's own question. */
+static enum outcome outcome_of_body(enum body_says says)
+{
+	switch (says) {
+	case BODY_UNASKED:
+	case BODY_YES:
+		break;
+	case BODY_NO:
+		return OUTCOME_REFUSED;
+	case BODY_UNREADABLE:
+		return OUTCOME_UNREADABLE;
+	}
+	return OUTCOME_APPLIED;
 }
 
 /* The profile's own words come before the generic meaning, and before both that the answer is an
@@ -105,6 +122,8 @@ static enum outcome outcome_of_answer(const struct answer *answer, bool stored,
 				      enum effect_mode mode)
 {
 	const int status = answer->status;
+	if (is_success(status) && answer->says != BODY_UNASKED)
+		return outcome_of_body(answer->says);
 	if (stored)
 		return outcome_of_stored(status, outcome_of_status(status));
 	if (listed(&profile->in_progress, status))
@@ -145,7 +164,8 @@ static bool refuses_key(int status)
 }
 
 /* Whether the answer speaks for every send made with the key. A 5xx never does: not even a stored
- * one says whether the request was applied. */
+ * one says whether the request was applied. Nor does a 2xx whose body says no, unless it is a
+ * stored one: it may mean that an earlier send is being worked on. */
 static bool settles_key(enum outcome outcome, int status, bool stored,
 			const struct conf_profile *profile, enum effect_mode mode)
 {
@@ -156,7 +176,7 @@ static bool settles_key(enum outcome outcome, int status, bool stored,
 	if (outcome == OUTCOME_APPLIED)
 		return profile->stores != CONF_STORES_NONE;
 	if (outcome == OUTCOME_REFUSED)
-		return profile->stores == CONF_STORES_ALL && (stored || refuses_key(status));
+		return stored || (profile->stores == CONF_STORES_ALL && refuses_key(status));
 	return false;
 }
 
@@ -182,6 +202,10 @@ static void describe(struct verdict *verdict, int status)
 	const size_t size = sizeof(verdict->error_class);
 	if (verdict->outcome == OUTCOME_APPLIED)
 		class[0] = '\0';
+	else if (verdict->outcome == OUTCOME_UNREADABLE)
+		snprintf(class, size, "success unknown");
+	else if (is_success(status) && verdict->outcome == OUTCOME_REFUSED)
+		snprintf(class, size, "no success");
 	else if (verdict->outcome == OUTCOME_IN_PROGRESS)
 		snprintf(class, size, "in progress");
 	else if (verdict->outcome == OUTCOME_MISMATCH)

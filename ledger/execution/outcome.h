@@ -27,7 +27,10 @@
 	  "401, or the certificate was refused: the target, not the key")                          \
 	X(FORBIDDEN, "forbidden", "403: the key, until it has met enough different keys")          \
 	X(LOST, "lost", "the process that sent it is gone, with the answer if there was one")      \
-	X(UNRENDERED, "unrendered", "the request could not be made from the event")
+	X(UNRENDERED, "unrendered", "the request could not be made from the event")                \
+	X(UNREADABLE, "unreadable",                                                                \
+	  "2xx, and its body does not say what the effect's success asks for")                     \
+	X(SHADOW, "shadow", "recorded and rendered, and on purpose not sent")
 
 enum outcome {
 #define X(symbol, name, meaning) OUTCOME_##symbol,
@@ -58,11 +61,20 @@ enum smtp_end {
 	SMTP_UNKNOWN,     /* its end was handed over, and no 250 came */
 };
 
+/* What the effect's own question, its `success`, found in the body of an answer. */
+enum body_says {
+	BODY_UNASKED, /* every 2xx means yes */
+	BODY_YES,
+	BODY_NO,
+	BODY_UNREADABLE, /* cut, larger than is read, no JSON, or nothing at the pointer */
+};
+
 struct answer {
 	enum transfer_end end;
 	int status;    /* 0 unless end is TRANSFER_DONE */
 	bool replayed; /* the provider says that this is a stored answer (Idempotent-Replayed: true)
 			*/
+	enum body_says says;
 	const char *retry_after; /* raw header value or NULL */
 	const char *date;        /* raw header value or NULL */
 };

@@ -17,7 +17,7 @@
 #define AGAIN_MAX (5 * USEC_SEC)
 #define SAY_EVERY (10 * USEC_SEC)
 
-/* The parameters of SQL_RESULT, in their order. */
+/* The parameters of SQL_RESULT and SQL_RESULT_EVENTS, in their order. */
 #define COLUMNS(X)                                                                                 \
 	X(ID, PG_INT8)                                                                             \
 	X(EPOCH, PG_INT4)                                                                          \
@@ -46,7 +46,9 @@
 	X(LETTER_ID, PG_UUID)                                                                      \
 	X(LETTER_TOPIC, PG_TEXT)                                                                   \
 	X(LETTER_REASON, PG_TEXT)                                                                  \
-	X(STORED, PG_BOOL)
+	X(STORED, PG_BOOL)                                                                         \
+	X(EMIT_ID, PG_UUID)                                                                        \
+	X(EMIT_DUE, PG_BOOL)
 
 enum {
 #define X(name, type) COLUMN_##name,
@@ -115,14 +117,20 @@ static void add_step(struct pg_array *columns, const struct life_step *step)
 	pg_array_bool(&columns[COLUMN_UNSENT], step->unsent);
 }
 
-static void add_letter(struct pg_array *columns, const struct result *result, enum batch_form form)
+/* What follows from it: a dead letter, or what the effect emits. */
+static void add_events(struct pg_array *columns, const struct result *result, enum batch_form form)
 {
-	const bool send = result->has_letter && form == BATCH_WHOLE;
-	pg_array_bool(&columns[COLUMN_EMIT_FAILED], result->has_letter && !send);
-	pg_array_bytes(&columns[COLUMN_LETTER_ID], send ? result->letter.id : NULL,
+	const bool whole = form == BATCH_WHOLE;
+	const bool letter = result->has_letter && whole, emit = result->has_emit && whole;
+	const bool due = (result->has_letter || result->has_emit) && !whole;
+	pg_array_bool(&columns[COLUMN_EMIT_FAILED], due || result->emit_fault);
+	pg_array_bool(&columns[COLUMN_EMIT_DUE], due);
+	pg_array_bytes(&columns[COLUMN_LETTER_ID], letter ? result->letter.id : NULL,
 		       sizeof(result->letter.id));
-	pg_array_text(&columns[COLUMN_LETTER_TOPIC], send ? result->letter.topic.data : NULL);
+	pg_array_text(&columns[COLUMN_LETTER_TOPIC], letter ? result->letter.topic.data : NULL);
 	pg_array_text(&columns[COLUMN_LETTER_REASON], outcome_name(result->outcome));
+	pg_array_bytes(&columns[COLUMN_EMIT_ID], emit ? result->emit_id : NULL,
+		       sizeof(result->emit_id));
 }
 
 /* What came back; bytes that we have not made ourselves may be what the server refuses. */
@@ -151,7 +159,7 @@ static void add_result(struct pg_array *columns, const struct result *result, en
 	pg_array_usec(&columns[COLUMN_STARTED], result->started);
 	pg_array_int8(&columns[COLUMN_TOOK], result->took);
 	add_step(columns, &result->step);
-	add_letter(columns, result, form);
+	add_events(columns, result, form);
 	add_answer(columns, result, form);
 }
 
@@ -214,6 +222,17 @@ static bool holds(struct numbers *numbers, size_t index)
 	return true;
 }
 
+/* Its completion stands, and whoever waits for its event waits in vain. */
+static void report_fault(const struct results *results, const struct result *result)
+{
+	if (!result->emit_fault)
+		return;
+	series_add(results->meter->emit_failed, 1);
+	log_error(results->log, "nothing is emitted for a completed key",
+		  LOG_INT("key", result->key.id), LOG_TEXT("effect", result->key.effect),
+		  LOG_TEXT("reason", result->emit_fault));
+}
+
 static void report_batch(const struct results *results, const struct result_batch *batch,
 			 const PGresult *answer)
 {
@@ -228,6 +247,7 @@ static void report_batch(const struct results *results, const struct result_batc
 			meter_moved(results->meter,
 				    was_uncertain ? EFFECT_UNCERTAIN : EFFECT_IN_FLIGHT, state, 1);
 			report(results, result, effect_state_name(state), level_of(result));
+			report_fault(results, result);
 		} else if (batch->doubtful) {
 			report(results, result, "result recorded before, or late", LOG_INFO);
 		} else {
@@ -276,8 +296,8 @@ static void on_refused(struct results *results, struct result_batch *batch,
 	case BATCH_SPLIT:
 		wait_again(results, batch_split(batch));
 		return wait_again(results, batch);
-	case BATCH_DROP_LETTER:
-		batch->form = BATCH_WITHOUT_LETTER;
+	case BATCH_PUT_OFF:
+		batch->form = BATCH_WITHOUT_EVENTS;
 		return wait_again(results, batch);
 	case BATCH_STRIP:
 		batch->form = BATCH_BARE;
@@ -296,14 +316,26 @@ static void on_lost(struct results *results, struct result_batch *batch, bool se
 	wait_again(results, batch);
 }
 
+/* What had to be left out. */
+static void report_form(const struct results *results, const struct result_batch *batch)
+{
+	if (batch->form == BATCH_BARE)
+		log_error(results->log, "recorded without its answer",
+			  LOG_INT("key", batch->items[0]->key.id));
+	if (batch->form == BATCH_WHOLE || batch_events(batch) == 0)
+		return;
+	series_add(results->meter->emit_failed, batch_events(batch));
+	log_error(results->log, "events and dead letters put off: the outbox does not take them",
+		  LOG_INT("events", batch_events(batch)),
+		  LOG_INT("first", batch->items[0]->key.id));
+}
+
 static void on_written(struct results *results, struct result_batch *batch, const PGresult *answer)
 {
 	const bool freed = pg_get_int8(answer, 0, 1) > 0;
 	crash_point("result.answered");
 	results->again = AGAIN_MIN;
-	if (batch->form != BATCH_WHOLE)
-		log_error(results->log, "recorded without its dead letter or its answer",
-			  LOG_INT("key", batch->items[0]->key.id));
+	report_form(results, batch);
 	report_batch(results, batch, answer);
 	drop(results, batch);
 	results->events.written(results->events.arg, freed);
@@ -331,7 +363,10 @@ static void send(struct flight *flight, struct result_batch *batch)
 	add_batch(results, batch, &params);
 	flight->batch = batch;
 	crash_point("result.send");
-	pg_send(results->pg, SQL_RESULT, &params, on_done, flight);
+	pg_send(results->pg,
+		batch->form == BATCH_WHOLE && batch_events(batch) > 0 ? SQL_RESULT_EVENTS
+								      : SQL_RESULT,
+		&params, on_done, flight);
 	crash_point("result.sent");
 }
 

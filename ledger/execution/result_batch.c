@@ -20,6 +20,7 @@ void result_free(struct result *result)
 	buf_done(&result->head);
 	buf_done(&result->body);
 	buf_done(&result->letter.topic);
+	free(result->emit_fault);
 	free(result);
 }
 
@@ -40,11 +41,20 @@ static struct result_batch *batch_new(size_t count)
 	return batch;
 }
 
+static size_t bytes_of(const struct result *result)
+{
+	return result->head.length + result->body.length;
+}
+
 struct result_batch *batch_take(struct result **list, size_t max)
 {
-	size_t count = 0;
-	for (const struct result *r = *list; r && count < max; r = r->next)
+	size_t count = 0, bytes = 0;
+	for (const struct result *r = *list; r && count < max; r = r->next) {
+		bytes += bytes_of(r);
+		if (count > 0 && bytes > BATCH_BYTES_MAX)
+			break;
 		count++;
+	}
 	struct result_batch *batch = batch_new(count);
 	for (size_t i = 0; i < count; i++) {
 		batch->items[i] = *list;
@@ -60,6 +70,14 @@ void batch_free(struct result_batch *batch)
 		result_free(batch->items[i]);
 	free(batch->items);
 	free(batch);
+}
+
+size_t batch_events(const struct result_batch *batch)
+{
+	size_t events = 0;
+	for (size_t i = 0; i < batch->count; i++)
+		events += batch->items[i]->has_letter || batch->items[i]->has_emit;
+	return events;
 }
 
 struct result_batch *batch_split(struct result_batch *batch)
@@ -97,16 +115,24 @@ static bool is_data(const char *sqlstate)
 	return in_classes(sqlstate, classes);
 }
 
+/* A statement that took too long may have waited for the outbox. */
+static bool may_be_outbox(const char *sqlstate)
+{
+	return !refusal_passes(sqlstate) || !strcmp(sqlstate, "57014") ||
+	       !strcmp(sqlstate, "55P03");
+}
+
 enum batch_next batch_refused(const struct result_batch *batch, const char *sqlstate)
 {
+	if (batch->form == BATCH_WHOLE && batch_events(batch) > 0 && may_be_outbox(sqlstate))
+		return BATCH_PUT_OFF;
 	if (refusal_passes(sqlstate))
 		return BATCH_AGAIN;
 	if (batch->count > 1)
 		return BATCH_SPLIT;
 	switch (batch->form) {
 	case BATCH_WHOLE:
-		return batch->items[0]->has_letter ? BATCH_DROP_LETTER : BATCH_STRIP;
-	case BATCH_WITHOUT_LETTER:
+	case BATCH_WITHOUT_EVENTS:
 		return BATCH_STRIP;
 	case BATCH_BARE:
 		break;

@@ -1,9 +1,10 @@
 /* Results on their way into the database, and what becomes of a batch that the server refuses.
  * Pure.
  *
- * One bad row must not stop the others: a refused batch is halved until the row is alone, that one
- * gives up its dead letter, then all but its outcome. A refusal that is not about the data is none
- * of the rows' fault: the batch is sent again as it is. */
+ * One bad row must not stop the others, and nothing that is to follow from a result may stop the
+ * result: a refused batch puts off its events and dead letters, which a sweep writes later; then it
+ * is halved until the bad row is alone, and that one gives up all but its outcome. A refusal that
+ * is not about the data is none of the rows' fault: the batch is sent again as it is. */
 #ifndef LEDGER_RESULT_BATCH_H
 #define LEDGER_RESULT_BATCH_H
 
@@ -30,6 +31,9 @@ struct result {
 	bool stored; /* the provider has it stored for the key, and would only say it again */
 	bool has_letter;
 	struct key_letter letter;
+	bool has_emit;
+	uint8_t emit_id[16];
+	char *emit_fault; /* why nothing can be emitted; NULL: it can */
 };
 
 struct result *result_new(void);
@@ -37,7 +41,7 @@ void result_free(struct result *result);
 
 enum batch_form {
 	BATCH_WHOLE,
-	BATCH_WITHOUT_LETTER, /* the key is flagged emit_failed */
+	BATCH_WITHOUT_EVENTS, /* neither events nor dead letters: their keys are flagged */
 	BATCH_BARE,           /* the outcome only */
 };
 
@@ -50,9 +54,14 @@ struct result_batch {
 	struct result **items; /* by id, then epoch */
 };
 
-/* Takes up to `max` results off the front of the list. */
+/* Answers of a batch; a single result may have more. */
+#define BATCH_BYTES_MAX ((size_t)8 * 1024 * 1024)
+
+/* Takes up to `max` results off the front of the list, as far as they are not too large. */
 struct result_batch *batch_take(struct result **list, size_t max);
 void batch_free(struct result_batch *batch); /* with its results */
+/* How many events and dead letters are to follow. */
+size_t batch_events(const struct result_batch *batch);
 /* Halves a batch of at least two; both begin again as they were. */
 struct result_batch *batch_split(struct result_batch *batch);
 
@@ -62,8 +71,8 @@ bool refusal_passes(const char *sqlstate);
 enum batch_next {
 	BATCH_AGAIN, /* as it is, after a while */
 	BATCH_SPLIT,
-	BATCH_DROP_LETTER, /* as BATCH_WITHOUT_LETTER */
-	BATCH_STRIP,       /* as BATCH_BARE */
+	BATCH_PUT_OFF, /* as BATCH_WITHOUT_EVENTS */
+	BATCH_STRIP,   /* as BATCH_BARE */
 	BATCH_GIVE_UP, /* not even the outcome can be recorded: the key is taken over at its end */
 };
 

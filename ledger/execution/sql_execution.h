@@ -7,6 +7,7 @@
 #ifndef LEDGER_SQL_EXECUTION_H
 #define LEDGER_SQL_EXECUTION_H
 
+#include "rules/emit.h"
 #include "wire.h"
 
 #define SYNC_COMMIT "(SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
@@ -44,7 +45,7 @@ static const char SQL_INSTANCE_FORGET[] =
 	" AND NOT EXISTS (SELECT FROM counterfoil.effect_state s"
 	"   WHERE s.owner = i.id AND s.state = 'in_flight') AND " SYNC_COMMIT;
 
-/* --- claim --------------------------------------------------------------------------------------
+/* --- key ----------------------------------------------------------------------------------------
  */
 
 /* A key as decisions see it, of effect_state s and effect e; key.c reads them in this order. */
@@ -53,76 +54,10 @@ static const char SQL_INSTANCE_FORGET[] =
 	" e.topic, e.mode, e.resend, s.tries, s.attempts, s.throttled, s.stalled,"                 \
 	" s.unknown_sends, s.unknown_before, s.window_until, e.not_after, s.first_sent_at"
 
-/* The request of a claimed key, of effect_request r as well. */
-#define CLAIM_COLUMNS                                                                              \
-	KEY_COLUMNS                                                                                \
-	", e.provider_key || CASE WHEN s.key_no > 0 THEN '~r' || s.key_no ELSE '' END,"            \
-	" r.method, r.url, r.headers,"                                                             \
-	" CASE WHEN r.value_is_body THEN coalesce(r.body, r.event_value) ELSE r.body END"
-
-/* $1 target, $2 owner, $3 rows a tenant, $4 rows, $5 length of the deadline, $6 floor of due_at,
- * $7 window (NULL: none, or endless), $8 margin.
- *
- * The claim is the send marker as well, but of a key of at_most_once, which has one of its own
- * (SQL_MARK): what was claimed and not sent is then known to be so.
- *
- * Tenants by skip scan. A row with a send unaccounted for is claimed well inside its provider's
- * window only; any other at any time, but it keeps the window that it has until a whole one and the
- * margin have passed without a send: only then has the provider forgotten the key for certain.
- *
- * Of a serial key only the oldest unfinished row, and none while a younger one runs (ids commit out
- * of order): the CASE fixes the order of its tests, so that the advisory lock is tried for heads
- * only. not_after is asked for by a scalar subquery, which is never turned into a join over all
- * effects. */
-static const char SQL_CLAIM[] =
-	"WITH RECURSIVE t AS ("
-	"  (SELECT tenant FROM counterfoil.effect_state"
-	"    WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND target = $1"
-	"    ORDER BY tenant LIMIT 1)"
-	"  UNION ALL"
-	"  SELECT n.tenant FROM t, LATERAL (SELECT tenant FROM counterfoil.effect_state"
-	"    WHERE state IN ('pending', 'retry_wait') AND NOT waiting AND target = $1"
-	"      AND tenant > t.tenant ORDER BY tenant LIMIT 1) n),"
-	" pick AS MATERIALIZED (SELECT c.id, c.was, c.anew FROM t, LATERAL ("
-	"   SELECT s.id, s.state::text AS was, s.first_sent_at IS NULL"
-	"     OR (s.unknown_sends = 0 AND s.state_since + $7 + $8 <= now()) AS anew"
-	"   FROM counterfoil.effect_state s"
-	"   WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
-	"     AND s.tenant = t.tenant AND s.due_at >= $6 AND s.due_at <= now()"
-	"     AND (s.window_until IS NULL OR s.unknown_sends = 0 OR now() + $8 < s.window_until)"
-	"     AND CASE"
-	"       WHEN (SELECT e.not_after FROM counterfoil.effect e WHERE e.id = s.id) <= now()"
-	"         THEN false"
-	"       WHEN s.serial_key IS NULL THEN true"
-	"       WHEN EXISTS (SELECT FROM counterfoil.effect_state o"
-	"           WHERE o.serial_key = s.serial_key AND o.target = s.target AND o.tenant = "
-	"s.tenant"
-	"             AND o.serial_key IS NOT NULL AND o.id < s.id"
-	"             AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')) THEN "
-	"false"
-	"       WHEN EXISTS (SELECT FROM counterfoil.effect_state o"
-	"           WHERE o.serial_key = s.serial_key AND o.target = s.target AND o.tenant = "
-	"s.tenant"
-	"             AND o.serial_key IS NOT NULL AND o.state = 'in_flight') THEN false"
-	"       ELSE pg_try_advisory_xact_lock(1129270861,"
-	"         hashtext(s.target || chr(1) || s.tenant || chr(1) || s.serial_key)) END"
-	"   ORDER BY s.due_at, s.id LIMIT $3 FOR UPDATE OF s SKIP LOCKED) c"
-	"   LIMIT $4)"
-	" UPDATE counterfoil.effect_state s SET state = 'in_flight', epoch = s.epoch + 1, owner = "
-	"$2,"
-	"   deadline = clock_timestamp() + $5, tries = s.tries + 1, state_since = now(),"
-	"   sent_at = CASE WHEN e.marks THEN now() END,"
-	"   unknown_sends = s.unknown_sends + e.marks::int,"
-	"   first_sent_at = CASE WHEN pick.anew AND e.marks THEN now() ELSE s.first_sent_at END,"
-	"   window_until = CASE WHEN pick.anew"
-	"     THEN CASE e.mode WHEN 'idempotent' THEN now() + $7 END ELSE s.window_until END"
-	" FROM pick,"
-	"   LATERAL (SELECT effect, topic, mode, resend, provider_key, not_after,"
-	"       mode <> 'at_most_once' AS marks"
-	"     FROM counterfoil.effect WHERE id = pick.id OFFSET 0) e,"
-	"   LATERAL (SELECT method, url, headers, body, event_value, value_is_body"
-	"     FROM counterfoil.effect_request WHERE id = pick.id OFFSET 0) r"
-	" WHERE s.id = pick.id AND " SYNC_COMMIT " RETURNING " CLAIM_COLUMNS ", pick.was";
+/* Why nothing can be emitted; NULL: there is nothing to emit, or it can. */
+#define EMIT_FAULT_OF(request)                                                                     \
+	"CASE WHEN substr(" request ".emit, 1, 1) = '" EMIT_FAULT "'"                              \
+	" THEN convert_from(substr(" request ".emit, 2), 'UTF8') END"
 
 /* $1 id, $2 epoch, $3 owner: the send markers of at_most_once, durable before a byte leaves. Only a
  * key that is returned may be sent. What is locked is not waited for: somebody acts on it. Rows are
@@ -139,15 +74,6 @@ static const char SQL_MARK[] =
 	"   first_sent_at = coalesce(s.first_sent_at, now()), unknown_sends = s.unknown_sends + 1"
 	" FROM mine WHERE s.id = mine.id RETURNING s.id";
 
-/* $1 owner, $2 the ids that are known here. What a claim took whose answer never came: nothing of
- * these was sent. */
-static const char SQL_CLAIM_LOST[] =
-	"SELECT " CLAIM_COLUMNS ", s.target"
-	" FROM counterfoil.effect_state s JOIN counterfoil.effect e ON e.id = s.id"
-	" JOIN counterfoil.effect_request r ON r.id = s.id"
-	" WHERE s.state = 'in_flight' AND s.owner = $1 AND s.id <> ALL ($2)"
-	" ORDER BY s.id";
-
 /* Of an attempt that left nothing: whether its marker was set is known here only, since the answer
  * to it may have been lost. A window did not begin with it. */
 #define UNSENT_SET                                                                                 \
@@ -162,33 +88,56 @@ static const char SQL_CLAIM_LOST[] =
 /* --- what follows from the end of a key ----------------------------------------------------------
  */
 
-/* Both read the CTEs r (what was asked for, numbered by ord) and u (what was changed: the row of
- * effect_state as it is now, with ord).
- *
- * A key made dead sends the event that died to its dead-letter topic, in the same transaction: the
+/* These read the CTEs r (what was asked for, numbered by ord) and u (what was changed: the row of
+ * effect_state as it is now, with ord). */
+
+/* A key made dead sends the event that died to its dead-letter topic, in the same transaction: the
  * event as it came, and why it died; see dead_letter.h. Of a letter that would pass what a broker
- * takes by default the value is left out. */
+ * takes by default the value is left out, and what else is too large. */
 #define DEAD_LETTERS                                                                               \
 	" letter AS (SELECT r.dl_id, r.dl_topic, e.event_type, e.subject, q.event_key,"            \
 	"     CASE WHEN q.value_is_body THEN coalesce(q.event_value, q.body)"                      \
 	"       ELSE q.event_value END AS value,"                                                  \
-	"     coalesce(convert_from(q.event_headers, 'UTF8')::jsonb, '{}') || jsonb_build_object(" \
+	"     coalesce(convert_from(q.event_headers, 'UTF8')::jsonb, '{}') AS kept,"               \
+	"     jsonb_build_object("                                                                 \
 	"       '" WIRE_EVENT_ID "', e.event_id, '" WIRE_DEAD_REASON "', r.dl_reason,"             \
 	"       '" WIRE_DEAD_EFFECT "', e.effect, '" WIRE_DEAD_ATTEMPTS "', u.attempts::text,"     \
 	"       '" WIRE_DEAD_ORIGIN "', e.topic || '/' || e.partition || '/' || e.\"offset\")"     \
-	"       AS headers"                                                                        \
-	"   FROM u JOIN r USING (ord) JOIN counterfoil.effect e ON e.id = u.id"                    \
-	"     JOIN counterfoil.effect_request q ON q.id = u.id"                                    \
+	"       AS own"                                                                            \
+	"   FROM u JOIN r USING (ord),"                                                            \
+	"     LATERAL (SELECT * FROM counterfoil.effect WHERE id = u.id OFFSET 0) e,"              \
+	"     LATERAL (SELECT * FROM counterfoil.effect_request WHERE id = u.id OFFSET 0) q"       \
 	"   WHERE u.state = 'dead' AND r.dl_id IS NOT NULL),"                                      \
-	" sized AS (SELECT *, octet_length(value) > 990000 - octet_length(headers::text)"          \
-	"     - coalesce(octet_length(event_key), 0) AS large FROM letter),"                       \
+	" sized AS (SELECT *, octet_length(kept::text) AS heads,"                                  \
+	"     coalesce(octet_length(value), 0) AS size,"                                           \
+	"     990000 - octet_length(own::text) - coalesce(octet_length(event_key), 0) AS room"     \
+	"   FROM letter),"                                                                         \
 	" letters AS (INSERT INTO counterfoil.outbox"                                              \
 	"   (event_id, topic, type, ordering_key, message_key, payload, headers)"                  \
 	"   SELECT dl_id, dl_topic, coalesce(nullif(event_type, ''), 'unknown'),"                  \
-	"     nullif(subject, ''), event_key, CASE WHEN large THEN NULL ELSE value END,"           \
-	"     CASE WHEN large THEN headers || jsonb_build_object('" WIRE_VALUE_OMITTED "',"        \
-	"       octet_length(value)::text) ELSE headers END"                                       \
+	"     nullif(subject, ''), CASE WHEN room > 0 THEN event_key END,"                         \
+	"     CASE WHEN heads + size <= room THEN value END,"                                      \
+	"     CASE WHEN heads <= room THEN kept ELSE '{}' END || own || CASE"                      \
+	"       WHEN heads + size <= room THEN '{}'"                                               \
+	"       ELSE jsonb_build_object('" WIRE_VALUE_OMITTED "', size::text) END"                 \
 	"   FROM sized ON CONFLICT (event_id) DO NOTHING),"
+
+/* A completed key emits what was rendered at intake; now the provider's id is known. A key without
+ * one emits null in its place, or nothing between quotes. */
+#define EMITS                                                                                      \
+	" emit AS (SELECT r.emit_id, convert_from(q.emit, 'UTF8')::jsonb AS emit,"                 \
+	"     to_json(u.provider_id)::text AS name"                                                \
+	"   FROM u JOIN r USING (ord),"                                                            \
+	"     LATERAL (SELECT emit FROM counterfoil.effect_request WHERE id = u.id OFFSET 0) q"    \
+	"   WHERE u.state = 'completed' AND r.emit_id IS NOT NULL AND q.emit IS NOT NULL),"        \
+	" emits AS (INSERT INTO counterfoil.outbox"                                                \
+	"   (event_id, topic, type, ordering_key, payload, headers)"                               \
+	"   SELECT emit_id, emit->>'topic', emit->>'type', emit->>'key',"                          \
+	"     convert_to(replace(replace(emit->>'payload',"                                        \
+	"       chr(1), coalesce(substr(name, 2, length(name) - 2), '')),"                         \
+	"       chr(2), coalesce(name, 'null')), 'UTF8'),"                                         \
+	"     emit->'headers'"                                                                     \
+	"   FROM emit ON CONFLICT (event_id) DO NOTHING),"
 
 /* A finished head frees the next of its serial key. */
 #define FOLLOWERS                                                                                  \
@@ -202,9 +151,9 @@ static const char SQL_CLAIM_LOST[] =
 	"     AND f.id = h.id AND f.waiting RETURNING f.id)"
 
 #define ENDED                                                                                      \
-	DEAD_LETTERS FOLLOWERS                                                                     \
-		" SELECT ARRAY(SELECT ord FROM u ORDER BY 1) AS changed, (SELECT count(*) "        \
-		"FROM freed) AS freed"
+	FOLLOWERS                                                                                  \
+	" SELECT ARRAY(SELECT ord FROM u ORDER BY 1) AS changed, (SELECT count(*) "                \
+	"FROM freed) AS freed"
 
 /* --- result -------------------------------------------------------------------------------------
  */
@@ -213,7 +162,8 @@ static const char SQL_CLAIM_LOST[] =
  * $7 http_status, $8 curl_code, $9 error_class, $10 due_at, $11..$14 unknown_sends, attempts,
  * throttled and stalled to add, $15 unsent, $16 provider_id, $17 started_at, $18 took_us, $19
  * error, $20 provider_key, $21 response_head, $22 response_body, $23 truncated, $24 emit_failed,
- * $25 dl_id (NULL: no dead letter), $26 dl_topic, $27 dl_reason, $28 stored.
+ * $25 dl_id (NULL: no dead letter), $26 dl_topic, $27 dl_reason, $28 stored, $29 emit_id (NULL:
+ * nothing is emitted), $30 emit_due: neither letter nor event is written, a sweep does it later.
  *
  * A result counts while its claim is in force: the same epoch, the same owner, still in flight. One
  * exception: an answer that says applied completes the key that a take-over of this very claim made
@@ -221,42 +171,49 @@ static const char SQL_CLAIM_LOST[] =
  * kept as evidence. The unique index of attempt makes the second sending of a statement whose
  * answer was lost harmless. OFFSET 0 keeps the tests behind the lock, and each row looked up by its
  * id: the planner would read all that is in flight and all that is uncertain. */
-static const char SQL_RESULT[] =
-	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[],"
-	"   $4::int[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],"
-	"   $10::timestamptz[], $11::int[], $12::int[], $13::int[], $14::int[], $15::bool[],"
-	"   $16::text[], $17::timestamptz[], $18::bigint[], $19::text[], $20::text[],"
-	"   $21::bytea[], $22::bytea[], $23::bool[], $24::bool[], $25::uuid[], $26::text[],"
-	"   $27::text[], $28::bool[])"
-	"   WITH ORDINALITY r(id, epoch, owner, n, state, outcome, http, curl, error_class,"
-	"     due_at, unknown, attempts, throttled, stalled, unsent, provider_id, started, took,"
-	"     error, provider_key, head, body, truncated, emit_failed, dl_id, dl_topic, dl_reason,"
-	"     stored, ord)),"
-	" mine AS MATERIALIZED (SELECT r.*, s.state = 'uncertain' AS late"
-	"   FROM r, LATERAL (SELECT state, epoch, owner FROM counterfoil.effect_state"
-	"     WHERE id = r.id AND " SYNC_COMMIT " FOR UPDATE OFFSET 0) s"
-	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND s.owner = r.owner"
-	"     OR s.state = 'uncertain' AND s.epoch = r.epoch + 1 AND r.state = 'completed'),"
-	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"
-	"   owner = NULL, deadline = NULL, outcome = r.outcome, http_status = r.http,"
-	"   curl_code = r.curl, error_class = r.error_class,"
-	"   due_at = coalesce(r.due_at, s.due_at),"
-	"   attempts = s.attempts + CASE WHEN r.late THEN 0 ELSE r.attempts END,"
-	"   throttled = s.throttled + r.throttled,"
-	"   stalled = s.stalled + r.stalled, stored = r.stored," UNSENT_SET
-	"   provider_id = coalesce(r.provider_id, s.provider_id),"
-	"   emit_failed = s.emit_failed OR r.emit_failed, state_since = now(),"
-	"   completed_at = CASE WHEN r.state = 'completed' THEN now() END"
-	"   FROM mine r WHERE s.id = r.id RETURNING s.*, r.ord),"
-	" a AS (INSERT INTO counterfoil.attempt (effect_id, n, epoch, owner, started_at, took_us,"
-	"     outcome, http_status, curl_code, error, provider_id, provider_key, response_head,"
-	"     response_body, truncated, late)"
-	"   SELECT r.id, r.n, r.epoch, r.owner, r.started, r.took, r.outcome, r.http, r.curl,"
-	"     r.error, r.provider_id, r.provider_key, r.head, r.body, r.truncated,"
-	"     coalesce(m.late, true)"
-	"   FROM r LEFT JOIN mine m USING (ord) WHERE " SYNC_COMMIT
-	" ON CONFLICT DO NOTHING)," ENDED
-	", ARRAY(SELECT ord FROM mine WHERE late ORDER BY 1) AS late";
+#define RESULT(events)                                                                             \
+	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[],"      \
+	"   $4::int[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],"                  \
+	"   $10::timestamptz[], $11::int[], $12::int[], $13::int[], $14::int[], $15::bool[],"      \
+	"   $16::text[], $17::timestamptz[], $18::bigint[], $19::text[], $20::text[],"             \
+	"   $21::bytea[], $22::bytea[], $23::bool[], $24::bool[], $25::uuid[], $26::text[],"       \
+	"   $27::text[], $28::bool[], $29::uuid[], $30::bool[])"                                   \
+	"   WITH ORDINALITY r(id, epoch, owner, n, state, outcome, http, curl, error_class,"       \
+	"     due_at, unknown, attempts, throttled, stalled, unsent, provider_id, started, took,"  \
+	"     error, provider_key, head, body, truncated, emit_failed, dl_id, dl_topic, "          \
+	"dl_reason,"                                                                               \
+	"     stored, emit_id, emit_due, ord)),"                                                   \
+	" mine AS MATERIALIZED (SELECT r.*, s.state = 'uncertain' AS late"                         \
+	"   FROM r, LATERAL (SELECT state, epoch, owner FROM counterfoil.effect_state"             \
+	"     WHERE id = r.id AND " SYNC_COMMIT " FOR UPDATE OFFSET 0) s"                          \
+	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND s.owner = r.owner"               \
+	"     OR s.state = 'uncertain' AND s.epoch = r.epoch + 1 AND r.state = 'completed'),"      \
+	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"         \
+	"   owner = NULL, deadline = NULL, outcome = r.outcome, http_status = r.http,"             \
+	"   curl_code = r.curl, error_class = r.error_class,"                                      \
+	"   due_at = coalesce(r.due_at, s.due_at),"                                                \
+	"   attempts = s.attempts + CASE WHEN r.late THEN 0 ELSE r.attempts END,"                  \
+	"   throttled = s.throttled + r.throttled,"                                                \
+	"   stalled = s.stalled + r.stalled, stored = r.stored," UNSENT_SET                        \
+	"   provider_id = coalesce(r.provider_id, s.provider_id),"                                 \
+	"   emit_failed = r.emit_failed, emit_due = r.emit_due, state_since = now(),"              \
+	"   completed_at = CASE WHEN r.state = 'completed' THEN now() END"                         \
+	"   FROM mine r WHERE s.id = r.id RETURNING s.*, r.ord),"                                  \
+	" a AS (INSERT INTO counterfoil.attempt (effect_id, n, epoch, owner, started_at, took_us," \
+	"     outcome, http_status, curl_code, error, provider_id, provider_key, response_head,"   \
+	"     response_body, truncated, late)"                                                     \
+	"   SELECT r.id, r.n, r.epoch, r.owner, r.started, r.took, r.outcome, r.http, r.curl,"     \
+	"     r.error, r.provider_id, r.provider_key, r.head, r.body, r.truncated,"                \
+	"     coalesce(m.late, true)"                                                              \
+	"   FROM r LEFT JOIN mine m USING (ord) WHERE " SYNC_COMMIT                                \
+	" ON CONFLICT DO NOTHING)," events ENDED                                                   \
+	", ARRAY(SELECT ord FROM mine WHERE late ORDER BY 1) AS late"
+
+/* With and without what follows: a statement that does not name the outbox needs neither its lock
+ * nor a right to it. */
+static const char SQL_RESULT[] = RESULT("");
+static const char SQL_RESULT_EVENTS[] = RESULT(DEAD_LETTERS EMITS);
+#undef RESULT
 
 /* --- sweep --------------------------------------------------------------------------------------
  */
@@ -286,23 +243,28 @@ static const char SQL_STALE[] =
 
 #define SWEPT_SET                                                                                  \
 	"   due_at = coalesce(r.due_at, s.due_at), attempts = s.attempts + r.attempts," UNSENT_SET \
-	"   error_class = r.error_class, emit_failed = s.emit_failed OR r.emit_failed,"            \
+	"   error_class = r.error_class, emit_failed = r.emit_failed, emit_due = r.emit_failed,"   \
 	"   state_since = now()"
 
-static const char SQL_TAKE_OVER[] = SWEPT
-	" mine AS MATERIALIZED (SELECT s.id, s.epoch, s.owner, s.tries, r.ord,"
-	"     coalesce(s.sent_at, s.state_since) AS started"
-	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
-	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND " STALE
-	"     AND (s.sent_at IS NOT NULL) = r.sent AND " SYNC_COMMIT
-	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
-	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"
-	"   epoch = s.epoch + 1, owner = NULL, deadline = NULL, takeovers = s.takeovers + 1,"
-	"   outcome = 'lost', http_status = NULL, curl_code = NULL," SWEPT_SET
-	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord),"
-	" a AS (INSERT INTO counterfoil.attempt (effect_id, n, epoch, owner, started_at, outcome)"
-	"   SELECT m.id, m.tries, m.epoch, m.owner, m.started, 'lost' FROM mine m"
-	"   ON CONFLICT DO NOTHING)," ENDED;
+#define TAKE_OVER(events)                                                                          \
+	SWEPT                                                                                      \
+	" mine AS MATERIALIZED (SELECT s.id, s.epoch, s.owner, s.tries, r.ord,"                    \
+	"     coalesce(s.sent_at, s.state_since) AS started"                                       \
+	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"                                 \
+	"   WHERE s.state = 'in_flight' AND s.epoch = r.epoch AND " STALE                          \
+	"     AND (s.sent_at IS NOT NULL) = r.sent AND " SYNC_COMMIT                               \
+	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"                                           \
+	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state,"         \
+	"   epoch = s.epoch + 1, owner = NULL, deadline = NULL, takeovers = s.takeovers + 1,"      \
+	"   outcome = 'lost', http_status = NULL, curl_code = NULL," SWEPT_SET                     \
+	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord),"               \
+	" a AS (INSERT INTO counterfoil.attempt (effect_id, n, epoch, owner, started_at, outcome)" \
+	"   SELECT m.id, m.tries, m.epoch, m.owner, m.started, 'lost' FROM mine m"                 \
+	"   ON CONFLICT DO NOTHING)," events ENDED
+
+static const char SQL_TAKE_OVER[] = TAKE_OVER("");
+static const char SQL_TAKE_OVER_EVENTS[] = TAKE_OVER(DEAD_LETTERS);
+#undef TAKE_OVER
 
 /* $1..$4 after this target, tenant, due_at, id; $5 rows; $6 targets and $7 their margins. Walks the
  * waiting keys a page at a time: those whose time is over, and the last of a full page. The claim
@@ -323,13 +285,48 @@ static const char SQL_EXPIRED[] =
 	"       s.window_until - coalesce(m.margin, '0') <= now(), false)) AS over) o"
 	" WHERE o.over OR s.last ORDER BY s.target, s.tenant, s.due_at, s.id";
 
-static const char SQL_EXPIRE[] = SWEPT
+#define EXPIRE(events)                                                                             \
+	SWEPT                                                                                      \
+	" mine AS MATERIALIZED (SELECT s.id, r.ord"                                                \
+	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"                                 \
+	"   WHERE s.state IN ('pending', 'retry_wait') AND s.epoch = r.epoch AND " SYNC_COMMIT     \
+	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"                                           \
+	" u AS (UPDATE counterfoil.effect_state s SET state = "                                    \
+	"r.state::counterfoil.state," SWEPT_SET                                                    \
+	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord)," events ENDED
+
+static const char SQL_EXPIRE[] = EXPIRE("");
+static const char SQL_EXPIRE_EVENTS[] = EXPIRE(DEAD_LETTERS);
+#undef EXPIRE
+
+/* $1 after this id, $2 rows. Ended keys of which an event or a dead letter is still to be written:
+ * a person ended them, or the outbox did not take it then. */
+static const char SQL_OWING[] =
+	"SELECT s.id, s.epoch, s.replays, s.state::text, s.emit_failed, e.effect, e.topic,"
+	"   coalesce(s.outcome, ''), q.emit IS NOT NULL, q.fault"
+	" FROM counterfoil.effect_state s"
+	" JOIN LATERAL (SELECT effect, topic FROM counterfoil.effect WHERE id = s.id OFFSET 0) e"
+	"   ON true"
+	" LEFT JOIN LATERAL (SELECT r.emit, " EMIT_FAULT_OF(
+		"r") " AS fault" //
+		     "   FROM counterfoil.effect_request r WHERE r.id = s.id OFFSET 0) q ON true"
+		     " WHERE s.emit_due AND s.state IN ('completed', 'dead') AND s.id > $1 ORDER "
+		     "BY s.id LIMIT $2";
+
+/* $1 id, $2 epoch, $3 emit_failed: there is nothing to write, and never will be; $4 dl_id,
+ * $5 dl_topic, $6 dl_reason, $7 emit_id. The ids are those that the result would have used, so that
+ * whoever is second writes nothing. */
+static const char SQL_SETTLE[] =
+	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bool[],"
+	"   $4::uuid[], $5::text[], $6::text[], $7::uuid[])"
+	"   WITH ORDINALITY r(id, epoch, emit_failed, dl_id, dl_topic, dl_reason, emit_id, ord)),"
 	" mine AS MATERIALIZED (SELECT s.id, r.ord"
 	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
-	"   WHERE s.state IN ('pending', 'retry_wait') AND s.epoch = r.epoch AND " SYNC_COMMIT
+	"   WHERE s.emit_due AND s.epoch = r.epoch AND " SYNC_COMMIT
 	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
-	" u AS (UPDATE counterfoil.effect_state s SET state = r.state::counterfoil.state," SWEPT_SET
-	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord)," ENDED;
+	" u AS (UPDATE counterfoil.effect_state s SET emit_due = false, emit_failed = r.emit_failed"
+	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord)," //
+	DEAD_LETTERS EMITS " done AS (SELECT count(*) FROM u) SELECT count FROM done";
 
 /* $1..$3 after this target, tenant and serial key, $4 rows. Frees heads that a race left waiting: a
  * head that finished while its follower was being inserted. */
@@ -348,10 +345,11 @@ static const char SQL_RELEASE[] =
 	"      AND (target, tenant, serial_key) > (k.target, k.tenant, k.serial_key)"
 	"    ORDER BY target, tenant, serial_key LIMIT 1) m WHERE k.n < $4),"
 	" h AS MATERIALIZED (SELECT h.id FROM k, LATERAL ("
-	"    SELECT id, waiting FROM counterfoil.effect_state s WHERE s.serial_key = k.serial_key"
+	"    SELECT id, waiting, aside FROM counterfoil.effect_state s"
+	"    WHERE s.serial_key = k.serial_key"
 	"      AND s.target = k.target AND s.tenant = k.tenant AND s.serial_key IS NOT NULL"
 	"      AND s.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')"
-	"    ORDER BY s.id LIMIT 1) h WHERE h.waiting),"
+	"    ORDER BY s.id LIMIT 1) h WHERE h.waiting AND h.aside IS NULL),"
 	" l AS MATERIALIZED (SELECT s.id FROM counterfoil.effect_state s"
 	"    WHERE s.id = ANY (ARRAY(SELECT id FROM h)) AND " SYNC_COMMIT
 	"    ORDER BY s.id FOR UPDATE SKIP LOCKED),"

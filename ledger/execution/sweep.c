@@ -1,7 +1,9 @@
 /* The sweep.
  *
  *   idle --timer--> stale --all pages--> expired (now and then; a page, more while it finds some)
- *        --> release (a page) --> backlog (now and then) --> forget (seldom) --> idle
+ *        --> release (a page) --> aside (all pages) --> emit (what is owed) --> backlog (now and
+ * then)
+ *        --> forget (seldom) --> idle
  *   any --error--> idle
  *
  * No row is locked while it is decided on: what is written is guarded by the epoch and the state,
@@ -13,9 +15,10 @@
 
 #include "crash.h"
 #include "database.h"
+#include "emitter.h"
 #include "mem.h"
 #include "result_batch.h"
-#include "sql_execution.h"
+#include "sql_claim.h"
 #include "swept.h"
 
 #define ROUND_EVERY   USEC_SEC
@@ -24,6 +27,7 @@
 #define STALE_PAGE    200
 #define EXPIRED_PAGE  1000
 #define RELEASE_PAGE  1000
+#define ASIDE_PAGE    1000
 #define EXPIRED_EVERY 3 /* rounds: the claim refuses what has expired meanwhile */
 #define BACKLOG_EVERY 3
 #define FORGET_EVERY  600
@@ -35,6 +39,8 @@ enum sweep_step {
 	SWEEP_EXPIRED, /* waiting keys past their window or not_after, in the order of the due index
 			*/
 	SWEEP_RELEASE, /* heads of serial keys that nothing will free */
+	SWEEP_ASIDE,   /* keys of effects that are not paused any more */
+	SWEEP_EMIT,    /* events and dead letters that are owed */
 	SWEEP_BACKLOG, /* how many keys are due */
 	SWEEP_FORGET,  /* instances of long ago */
 };
@@ -66,6 +72,7 @@ struct sweep {
 	struct { /* release */
 		struct buf target, tenant, serial;
 	} serial;
+	struct emitter *emitter;
 	bool high; /* the backlog */
 };
 
@@ -171,6 +178,13 @@ static void on_written(void *arg, const PGresult *result, const struct pg_error 
 	write_page(sweep);
 }
 
+static const char *statement(const struct sweep *sweep, bool letters)
+{
+	if (sweep->step == SWEEP_STALE)
+		return letters ? SQL_TAKE_OVER_EVENTS : SQL_TAKE_OVER;
+	return letters ? SQL_EXPIRE_EVENTS : SQL_EXPIRE;
+}
+
 static void write_page(struct sweep *sweep)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
@@ -179,7 +193,7 @@ static void write_page(struct sweep *sweep)
 	const struct swept_page span = { sweep->page.items + sweep->at, sweep->span };
 	swept_params(&span, sweep->letters, &params);
 	crash_point("sweep.send");
-	pg_send(sweep->pg, sweep->step == SWEEP_STALE ? SQL_TAKE_OVER : SQL_EXPIRE, &params,
+	pg_send(sweep->pg, statement(sweep, swept_letters(&span) && sweep->letters), &params,
 		on_written, sweep);
 	crash_point("sweep.sent");
 }
@@ -267,8 +281,12 @@ static void add_margins(struct sweep *sweep, struct pg_params *params)
 	pg_array_init(&names, PG_TEXT);
 	pg_array_init(&margins, PG_INTERVAL);
 	for (size_t i = 0; i < rules_target_count(sweep->rules); i++) {
-		pg_array_text(&names, rules_target(sweep->rules, i)->conf->name);
-		pg_array_usec(&margins, sweep->plans[i].margin);
+		const struct target *target = rules_target(sweep->rules, i);
+		const char *name;
+		for (size_t k = 0; (name = target_name(target, k)); k++) {
+			pg_array_text(&names, name);
+			pg_array_usec(&margins, sweep->plans[i].margin);
+		}
 	}
 	pg_add_array(params, &names);
 	pg_add_array(params, &margins);
@@ -326,8 +344,12 @@ static void add_targets(const struct sweep *sweep, struct pg_params *params)
 {
 	struct pg_array names PG_ARRAY_AUTO;
 	pg_array_init(&names, PG_TEXT);
-	for (size_t i = 0; i < sweep->conf->target_count; i++)
-		pg_array_text(&names, sweep->conf->targets[i].name);
+	for (size_t i = 0; i < rules_target_count(sweep->rules); i++) {
+		const struct target *target = rules_target(sweep->rules, i);
+		const char *name;
+		for (size_t k = 0; (name = target_name(target, k)); k++)
+			pg_array_text(&names, name);
+	}
 	pg_add_array(params, &names);
 }
 
@@ -344,6 +366,47 @@ static void begin_backlog(struct sweep *sweep)
 	pg_send(sweep->pg, SQL_BACKLOG, &params, on_backlog, sweep);
 }
 
+/* --- what is owed --- */
+
+static void on_emitted(void *arg, const struct pg_error *error)
+{
+	struct sweep *sweep = arg;
+	if (!failed(sweep, error))
+		begin_backlog(sweep);
+}
+
+static void begin_emit(struct sweep *sweep)
+{
+	set_step(sweep, SWEEP_EMIT);
+	emitter_round(sweep->emitter);
+}
+
+/* --- keys of resumed effects --- */
+
+static void begin_aside(struct sweep *sweep);
+
+static void on_taken_back(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct sweep *sweep = arg;
+	if (failed(sweep, error))
+		return;
+	crash_point("take_back.answered");
+	if (pg_get_int8(result, 0, 0) == 0)
+		return begin_emit(sweep);
+	sweep->events.found(sweep->events.arg);
+	begin_aside(sweep);
+}
+
+static void begin_aside(struct sweep *sweep)
+{
+	struct pg_params params PG_PARAMS_AUTO = { 0 };
+	set_step(sweep, SWEEP_ASIDE);
+	pg_add_int8(&params, ASIDE_PAGE);
+	crash_point("take_back.send");
+	pg_send(sweep->pg, SQL_TAKE_BACK, &params, on_taken_back, sweep);
+	crash_point("take_back.sent");
+}
+
 /* --- release --- */
 
 static void on_released(void *arg, const PGresult *result, const struct pg_error *error)
@@ -357,7 +420,7 @@ static void on_released(void *arg, const PGresult *result, const struct pg_error
 	set_text(&sweep->serial.serial, some ? pg_get_text(result, 0, 2) : "");
 	if (some && pg_get_int8(result, 0, 3) > 0)
 		sweep->events.found(sweep->events.arg);
-	begin_backlog(sweep);
+	begin_aside(sweep);
 }
 
 static void begin_release(struct sweep *sweep)
@@ -413,6 +476,7 @@ struct sweep *sweep_new(struct loop *loop, struct log *log, const struct conf *c
 	sweep->events = *events;
 	sweep->timer = loop_timer_new(loop, on_timer, sweep);
 	sweep->pg = pg_new(loop, log, &settings, &pg_events);
+	sweep->emitter = emitter_new(log, sweep->pg, rules, meter, on_emitted, sweep);
 	return sweep;
 }
 
@@ -422,6 +486,7 @@ void sweep_free(struct sweep *sweep)
 		return;
 	sweep->closing = true;
 	pg_free(sweep->pg); /* its statement fails, and with it the round */
+	emitter_free(sweep->emitter);
 	swept_clear(&sweep->page);
 	buf_done(&sweep->waiting.target);
 	buf_done(&sweep->waiting.tenant);

@@ -39,21 +39,11 @@ static const enum pg_type column_types[] = {
 #undef X
 };
 
-static const struct target *find_target(const struct rules *rules, const char *name)
-{
-	for (size_t i = 0; i < rules_target_count(rules); i++) {
-		const struct target *target = rules_target(rules, i);
-		if (!strcmp(target->conf->name, name))
-			return target;
-	}
-	return NULL;
-}
-
 /* A target that has left the configuration has no margin: its keys are not sent any more. */
 static void policy_of(const struct swept *swept, const struct rules *rules,
 		      const struct claim_plan *plans, struct life_policy *policy_r)
 {
-	const struct target *target = find_target(rules, swept->target);
+	const struct target *target = rules_target_called(rules, swept->target);
 	key_policy(&swept->key, rules, target ? target->profile : NULL,
 		   target ? plans[target->index].margin : 0, policy_r);
 }
@@ -132,6 +122,15 @@ static void add_swept(struct pg_array *columns, const struct swept *swept, bool 
 	pg_array_text(&columns[COLUMN_LETTER_TOPIC], letter ? swept->letter.topic.data : NULL);
 	pg_array_text(&columns[COLUMN_LETTER_REASON], swept->why);
 	pg_array_bool(&columns[COLUMN_SENT], swept->key.life.sent);
+}
+
+bool swept_letters(const struct swept_page *page)
+{
+	for (size_t i = 0; i < page->count; i++) {
+		if (page->items[i].has_letter)
+			return true;
+	}
+	return false;
 }
 
 void swept_params(const struct swept_page *page, bool with_letters, struct pg_params *params)

@@ -29,6 +29,7 @@ bool swept_expired(struct swept_page *page, const PGresult *result, int row,
 		   const struct rules *rules, const struct claim_plan *plans);
 
 /* The parameters of SQL_TAKE_OVER and SQL_EXPIRE. */
+bool swept_letters(const struct swept_page *page); /* is there a dead letter? */
 void swept_params(const struct swept_page *page, bool with_letters, struct pg_params *params);
 void swept_clear(struct swept_page *page);
 

@@ -148,11 +148,13 @@ void batch_add_draft(struct batch *batch, const struct draft *draft)
 		.url = keep_buf(batch, &draft->url),
 		.headers = keep_buf(batch, &draft->headers),
 		.body = keep_buf(batch, &draft->body),
+		.emit = keep_buf(batch, &draft->emit),
 		.why = keep_text(batch, draft->dead ? draft->why : ""),
 		.body_is_value = draft->body_is_value,
 		.dead = draft->dead,
 		.not_after = draft->not_after,
 		.delay = draft->delay,
+		.not_before = draft->not_before,
 	};
 	memcpy(row->fingerprint, draft->fingerprint, sizeof(row->fingerprint));
 	last_message(batch)->row_count++;

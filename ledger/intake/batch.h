@@ -46,13 +46,14 @@ struct batch_message {
 struct batch_row {
 	size_t message;
 	const struct rule *rule;
-	struct slice key, tenant, provider_key, serial_key, url, headers, body, why;
+	struct slice key, tenant, provider_key, serial_key, url, headers, body, emit, why;
 	bool body_is_value;
 	bool dead;
 	bool folded; /* an earlier row of the slice has the same key */
 	uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
 	usec_t not_after;
 	usec_t delay;
+	usec_t not_before;
 };
 
 typedef void batch_free_fn(void *handle);

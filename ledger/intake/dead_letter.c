@@ -11,6 +11,7 @@
 
 /* message.max.bytes of librdkafka is 1,000,000; the rest is for the headers that the relay adds. */
 #define LETTER_MAX (1000000 - 10000)
+#define OWN_MAX    4096 /* the letter's own headers */
 
 #define SHA1_SIZE 20
 
@@ -93,20 +94,28 @@ static void open_object(const struct death *death, struct buf *json)
 		buf_add_char(json, '{');
 }
 
+bool dead_letter_keeps_key(const struct death *death)
+{
+	return death->key_length <= LETTER_MAX - OWN_MAX;
+}
+
 bool dead_letter_headers(const struct death *death, struct buf *json)
 {
 	size_t start = json->length;
+	bool fits = death->key_length + death->kept_length <= LETTER_MAX - OWN_MAX;
 	struct buf origin BUF_AUTO = { 0 };
-	bool fits;
 
 	buf_addf(&origin, "%s/%" PRId32 "/%" PRId64, death->topic, death->partition, death->offset);
-	open_object(death, json);
+	if (fits)
+		open_object(death, json);
+	else
+		buf_add_char(json, '{');
 	add_header(json, WIRE_EVENT_ID, death->event_id);
 	add_header(json, WIRE_DEAD_REASON, death->reason);
 	add_header(json, WIRE_DEAD_EFFECT, death->effect);
 	add_number(json, WIRE_DEAD_ATTEMPTS, death->attempts);
 	add_header(json, WIRE_DEAD_ORIGIN, origin.data);
-	fits = json->length - start + death->key_length + death->value_length <= LETTER_MAX;
+	fits = fits && json->length - start + death->key_length + death->value_length <= LETTER_MAX;
 	if (!fits)
 		add_number(json, WIRE_VALUE_OMITTED, (int64_t)death->value_length);
 	buf_add_char(json, '}');

@@ -36,7 +36,9 @@ struct death {
 
 /* Adds the letter's headers, a JSON object in text. False: with its value the letter would pass
  * what a broker takes by default; the row's payload is then NULL, and a header says how large it
- * was. */
+ * was. What the event brought of headers is left out too where they alone are too large, and so is
+ * its key. */
+bool dead_letter_keeps_key(const struct death *death);
 bool dead_letter_headers(const struct death *death, struct buf *json);
 
 /* effect NULL: it has left the configuration. */

@@ -7,6 +7,7 @@
 #include "dead_letter.h"
 #include "mem.h"
 #include "rules/headers.h"
+#include "rules/profile.h"
 
 #define COLUMNS_MAX 36
 
@@ -86,6 +87,8 @@ static const enum pg_type effect_types[] = {
 	PG_TEXT,  PG_TEXT,     PG_TEXT, PG_BYTEA, PG_BYTEA,          /* why .. body */
 	PG_BYTEA, PG_BYTEA,    PG_BOOL, PG_BYTEA, /* event key .. event headers */
 	PG_TEXT,  PG_BOOL,     PG_INT8,           /* serial key, resend, event number */
+	PG_BYTEA, PG_TEXT,     PG_BOOL,           /* emit, key header, shadow */
+	PG_TIME,                                  /* not_before */
 };
 
 static struct pg_array *add_identity(struct pg_array *column, const struct batch *batch,
@@ -95,7 +98,7 @@ static struct pg_array *add_identity(struct pg_array *column, const struct batch
 	const struct conf_effect *conf = row->rule->conf;
 
 	add_slice(column++, batch, row->key);
-	pg_array_text(column++, row->rule->target->conf->name);
+	pg_array_text(column++, target_name(row->rule->target, 0));
 	add_slice(column++, batch, row->tenant);
 	pg_array_text(column++, conf->name);
 	pg_array_text(column++, effect_mode_name(conf->mode));
@@ -168,12 +171,44 @@ static void add_number(struct pg_array *column, const struct event *event)
 static void add_manner(struct pg_array *column, const struct batch *batch,
 		       const struct batch_row *row)
 {
+	struct buf header BUF_AUTO = { 0 };
+
 	if (row->serial_key.length > 0)
 		add_slice(column++, batch, row->serial_key);
 	else
 		pg_array_null(column++);
 	pg_array_bool(column++, row->rule->conf->on_uncertain == CONF_UNCERTAIN_RESEND);
 	add_number(column++, &message_of(batch, row)->event);
+	if (row->emit.length > 0)
+		add_slice(column++, batch, row->emit);
+	else
+		pg_array_null(column++);
+	key_header(row->rule->target->profile, &header);
+	pg_array_text(column++, buf_text(&header));
+	pg_array_bool(column++, row->rule->shadow);
+	pg_array_usec(column++, row->not_before);
+}
+
+/* The other names of the targets of these rows, each beside the one that it is recorded with. */
+static void add_names(const struct batch *batch, const size_t *rows, size_t count,
+		      struct pg_params *params)
+{
+	struct pg_array others PG_ARRAY_AUTO = { 0 }, names PG_ARRAY_AUTO = { 0 };
+	const struct target *last = NULL;
+	const char *other;
+
+	pg_array_init(&others, PG_TEXT);
+	pg_array_init(&names, PG_TEXT);
+	for (size_t i = 0; i < count; i++) {
+		const struct target *target = batch->rows[rows[i]].rule->target;
+		for (size_t k = 1; target != last && (other = target_name(target, k)); k++) {
+			pg_array_text(&others, other);
+			pg_array_text(&names, target_name(target, 0));
+		}
+		last = target;
+	}
+	pg_add_array(params, &others);
+	pg_add_array(params, &names);
 }
 
 void rows_effects(const struct batch *batch, const size_t *rows, size_t count,
@@ -191,6 +226,7 @@ void rows_effects(const struct batch *batch, const size_t *rows, size_t count,
 		add_manner(column, batch, row);
 	}
 	columns_add(&columns, params);
+	add_names(batch, rows, count, params);
 }
 
 /* --- what was not inserted --- */
@@ -210,7 +246,7 @@ void rows_compare(const struct batch *batch, const size_t *rows, size_t count,
 		struct pg_array *column = columns.items;
 
 		add_slice(column++, batch, row->key);
-		pg_array_text(column++, row->rule->target->conf->name);
+		pg_array_text(column++, target_name(row->rule->target, 0));
 		add_slice(column++, batch, row->tenant);
 		pg_array_bytes(column++, row->fingerprint, sizeof(row->fingerprint));
 		pg_array_bytes(column++, event->hash, sizeof(event->hash));
@@ -219,6 +255,7 @@ void rows_compare(const struct batch *batch, const size_t *rows, size_t count,
 		add_number(column++, event);
 	}
 	columns_add(&columns, params);
+	add_names(batch, rows, count, params);
 }
 
 static const enum pg_type conflict_types[] = { PG_TEXT, PG_INT4, PG_INT8, PG_TEXT, PG_TEXT,
@@ -240,7 +277,7 @@ void rows_conflicts(const struct batch *batch, const struct clash *clashes, size
 		pg_array_int8(column++, event->source.offset);
 		pg_array_text(column++, row->rule->conf->name);
 		add_slice(column++, batch, row->key);
-		pg_array_text(column++, row->rule->target->conf->name);
+		pg_array_text(column++, target_name(row->rule->target, 0));
 		add_slice(column++, batch, row->tenant);
 		pg_array_int8(column++, clashes[i].holder);
 		pg_array_text(column++, event->id);
@@ -254,35 +291,27 @@ void rows_conflicts(const struct batch *batch, const struct clash *clashes, size
 static const enum pg_type letter_types[] = { PG_UUID,  PG_TEXT,  PG_TEXT, PG_TEXT,
 					     PG_BYTEA, PG_BYTEA, PG_JSONB };
 
-/* The letter's headers; false: its value is left out. */
-static bool letter_headers(const struct batch_row *row, const struct event *event, struct buf *json)
-{
-	struct buf kept BUF_AUTO = { 0 };
-	struct death death = {
-		.effect = row->rule->conf->name,
-		.reason = row->dead ? "unrendered" : "conflict",
-		.topic = event->source.topic,
-		.partition = event->source.partition,
-		.offset = event->source.offset,
-		.event_id = event->id,
-		.key_length = event->source.key_length,
-		.value_length = event->source.value_length,
-	};
-
-	headers_keep(&event->source, &kept);
-	death.kept = kept.data;
-	death.kept_length = kept.length;
-	return dead_letter_headers(&death, json);
-}
-
 static void add_letter(struct pg_array *column, const struct batch_row *row,
 		       const struct event *event)
 {
 	const struct event_source *source = &event->source;
-	struct buf topic BUF_AUTO = { 0 }, headers BUF_AUTO = { 0 };
+	struct buf kept BUF_AUTO = { 0 }, topic BUF_AUTO = { 0 }, headers BUF_AUTO = { 0 };
 	uint8_t uuid[UUID_SIZE];
-	bool whole = letter_headers(row, event, &headers);
 
+	headers_keep(source, &kept);
+	const struct death death = {
+		.effect = row->rule->conf->name,
+		.reason = row->dead ? "unrendered" : "conflict",
+		.topic = source->topic,
+		.partition = source->partition,
+		.offset = source->offset,
+		.event_id = event->id,
+		.kept = kept.data,
+		.kept_length = kept.length,
+		.key_length = source->key_length,
+		.value_length = source->value_length,
+	};
+	const bool whole = dead_letter_headers(&death, &headers);
 	dead_letter_intake_id(source->topic, source->partition, source->offset,
 			      row->rule->conf->name, event->id, uuid);
 	dead_letter_topic(row->rule->conf, source->topic, &topic);
@@ -290,7 +319,8 @@ static void add_letter(struct pg_array *column, const struct batch_row *row,
 	pg_array_bytes(column++, topic.data, topic.length);
 	pg_array_text(column++, dead_letter_type(event->type));
 	pg_array_bytes(column++, event->subject, event->subject_length);
-	pg_array_bytes(column++, source->key, source->key_length);
+	pg_array_bytes(column++, dead_letter_keeps_key(&death) ? source->key : NULL,
+		       source->key_length);
 	pg_array_bytes(column++, whole ? source->value : NULL, source->value_length);
 	pg_array_bytes(column++, headers.data, headers.length);
 }

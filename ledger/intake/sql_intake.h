@@ -19,8 +19,10 @@
  * key, $11 fingerprint, $12 hash of the event, $13 topic, $14 partition, $15 offset, $16 event id,
  * $17 event type, $18 subject, $19 not_after, $20 delay, $21 why it is dead (NULL: it is not),
  * $22 method, $23 url, $24 headers, $25 body, $26 event key, $27 event value, $28 value is body,
- * $29 event headers, $30 serial key (NULL: none), $31 resend, $32 event number (NULL: its id is
- * only its place).
+ * $29 event headers, $30 serial key (NULL: none), $31 resend, $32 event number (NULL: its id is only
+ * its place), $33 what it emits (NULL: nothing), $34 what stands before the key, $35 shadow, $36 not
+ * due before that (NULL: now), $37 other names of $38 targets: what stands under one of them is not
+ * inserted under the first.
  *
  * Ids are drawn in the order of the rows, which is the order of execution; rows are inserted in the
  * order of their keys, which is the order of locks. A row waits while one of its serial key is
@@ -42,19 +44,26 @@ static const char SQL_RECORD[] =
 	" src AS MATERIALIZED ("
 	"   SELECT nextval('counterfoil.effect_id_seq') AS id, s.* FROM unnest($5, $6, $7, $8, $9,"
 	"     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,"
-	"     $27, $28, $29, $30, $31, $32) WITH ORDINALITY s(key, target, tenant, effect, mode, "
+	"     $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)"
+	"     WITH ORDINALITY s(key, target, tenant, effect, mode, "
 	"provider_key,"
 	"     fingerprint, event_hash, topic, partition, \"offset\", event_id, event_type, subject,"
 	"     not_after, delay, why, method, url, headers, body, event_key, event_value,"
-	"     value_is_body, event_headers, serial_key, resend, event_no, ord)"
-	"   WHERE (SELECT ok FROM ok)),"
+	"     value_is_body, event_headers, serial_key, resend, event_no, emit, key_header,"
+	"     shadow, not_before, ord)"
+	"   WHERE (SELECT ok FROM ok) AND (cardinality($37::text[]) = 0 OR NOT EXISTS ("
+	"     SELECT FROM unnest($37::text[], $38::text[]) a(other, name), LATERAL (SELECT"
+	"       FROM counterfoil.effect o WHERE o.idempotency_key = s.key"
+	"         AND o.target = a.other AND o.tenant = s.tenant OFFSET 0) o"
+	"     WHERE a.name = s.target))),"
 	" ins AS ("
 	"   INSERT INTO counterfoil.effect (id, idempotency_key, target, tenant, effect, mode,"
 	"     provider_key, fingerprint, event_hash, topic, partition, \"offset\", event_id,"
-	"     event_type, subject, not_after, serial_key, resend, event_no) OVERRIDING SYSTEM VALUE"
+	"     event_type, subject, not_after, serial_key, resend, event_no, shadow)"
+	"   OVERRIDING SYSTEM VALUE"
 	"   SELECT id, key, target, tenant, effect, mode, provider_key, fingerprint, event_hash,"
 	"     topic, partition, \"offset\", event_id, event_type, subject, not_after,"
-	"     serial_key, resend, coalesce(event_no, id) FROM src"
+	"     serial_key, resend, coalesce(event_no, id), shadow FROM src"
 	"   ORDER BY key COLLATE \"C\", target COLLATE \"C\", tenant COLLATE \"C\""
 	"   ON CONFLICT DO NOTHING RETURNING id),"
 	" made AS MATERIALIZED (SELECT s.* FROM ins JOIN src s USING (id)),"
@@ -63,30 +72,28 @@ static const char SQL_RECORD[] =
 	"     error_class, serial_key, waiting)"
 	"   SELECT id, target, tenant,"
 	"     CASE WHEN why IS NULL THEN 'pending' ELSE 'dead' END::counterfoil.state,"
-	"     now() + delay, CASE WHEN why IS NULL THEN NULL ELSE 'unrendered' END,"
+	"     greatest(now() + delay, not_before), CASE WHEN why IS NULL THEN NULL ELSE 'unrendered' END,"
 	"     CASE WHEN why IS NULL THEN '' ELSE 'unrendered' END, serial_key,"
 	"     CASE WHEN serial_key IS NULL THEN false"
 	"       WHEN row_number() OVER (PARTITION BY target, tenant, serial_key ORDER BY id) > 1"
 	"         THEN true"
-	"       ELSE coalesce((SELECT true FROM counterfoil.effect_state o WHERE o.target = "
-	"made.target"
+	"       ELSE coalesce((SELECT true FROM counterfoil.effect_state o WHERE o.target = made.target"
 	"         AND o.tenant = made.tenant AND o.serial_key = made.serial_key"
 	"         AND o.serial_key IS NOT NULL"
-	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') LIMIT 1), "
-	"false) END"
+	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') LIMIT 1), false) END"
 	"   FROM made),"
 	" request AS ("
 	"   INSERT INTO counterfoil.effect_request (id, method, url, headers, body, event_key,"
-	"     event_value, value_is_body, event_headers)"
+	"     event_value, value_is_body, event_headers, emit, key_header)"
 	"   SELECT id, method, url, headers, body, event_key, event_value, value_is_body,"
-	"     event_headers FROM made),"
+	"     event_headers, emit, key_header FROM made),"
 	" attempt AS ("
 	"   INSERT INTO counterfoil.attempt (effect_id, n, epoch, started_at, outcome, error)"
 	"   SELECT id, 0, 0, now(), 'unrendered', why FROM made WHERE why IS NOT NULL)"
 	" SELECT (SELECT ok FROM ok) AS moved, ARRAY(SELECT ord FROM made ORDER BY 1) AS inserted";
 
 /* $1 key, $2 target, $3 tenant, $4 fingerprint, $5 hash of the event, $6 event id, $7 effect, $8
- * event number: the rows that were not inserted. In a statement of its own: the one before sees
+ * event number, $9 other names of $10 targets: the rows that were not inserted. In a statement of its own: the one before sees
  * neither the row that stood there nor its own. The same event is a duplicate, whatever today's
  * template makes of it, another key too. */
 static const char SQL_COMPARE[] =
@@ -99,7 +106,10 @@ static const char SQL_COMPARE[] =
 	" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY"
 	"   s(key, target, tenant, fingerprint, event_hash, event_id, effect, event_no, ord)"
 	" LEFT JOIN LATERAL (SELECT * FROM counterfoil.effect e WHERE e.idempotency_key = s.key"
-	"   AND e.target = s.target AND e.tenant = s.tenant OFFSET 0) e ON true"
+	"   AND e.tenant = s.tenant AND (e.target = s.target OR e.target IN"
+	"     (SELECT a.other FROM unnest($9::text[], $10::text[]) a(other, name)"
+	"       WHERE a.name = s.target))"
+	"   ORDER BY e.target <> s.target LIMIT 1) e ON true"
 	" LEFT JOIN LATERAL (SELECT * FROM counterfoil.effect v WHERE v.event_id = s.event_id"
 	"   AND v.effect = s.effect AND v.event_no = s.event_no OFFSET 0) v ON true"
 	" CROSS JOIN LATERAL (SELECT coalesce(v.event_hash = s.event_hash, false) AS same) same";

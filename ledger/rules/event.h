@@ -46,8 +46,8 @@ struct event {
 	const char *content_type; /* the content-type header, else "" (not NUL-terminated beyond
 				     length) */
 	size_t content_type_length;
-	/* Of ids that the event brings itself: 0, or a number made of its ce_source, for two sources
-	 * may count alike. EVENT_NUMBER_NONE: the id is only its place. */
+	/* Of ids that the event brings itself: 0, or a number made of its ce_source, for two
+	 * sources may count alike. EVENT_NUMBER_NONE: the id is only its place. */
 	int64_t number;
 	usec_t time;                    /* ce_time, else the Kafka timestamp, else USEC_NEVER */
 	uint8_t hash[EFFECT_HASH_SIZE]; /* XXH3-128 of the raw value; a tombstone differs from empty

@@ -102,12 +102,22 @@ void key_policy(const struct key *key, const struct rules *rules,
 	};
 }
 
+static void id_of(const struct key *key, const char *what, uint8_t id_r[UUID_SIZE])
+{
+	char name[64];
+	snprintf(name, sizeof(name), "%" PRId64 "/%" PRId32 "/%s", key->id, key->replays, what);
+	uuid5(name, id_r);
+}
+
+void key_emit_id(const struct key *key, uint8_t id_r[UUID_SIZE])
+{
+	id_of(key, "emit", id_r);
+}
+
 void key_letter(const struct key *key, const struct rules *rules, struct key_letter *letter_r)
 {
 	const struct rule *rule = rules_find(rules, key->effect, strlen(key->effect));
-	char name[64];
-	snprintf(name, sizeof(name), "%" PRId64 "/%" PRId32 "/dead", key->id, key->replays);
-	uuid5(name, letter_r->id);
+	id_of(key, "dead", letter_r->id);
 	buf_clear(&letter_r->topic);
 	dead_letter_topic(rule ? rule->conf : NULL, key->topic, &letter_r->topic);
 }

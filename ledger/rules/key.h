@@ -36,4 +36,7 @@ struct key_letter {
 };
 void key_letter(const struct key *key, const struct rules *rules, struct key_letter *letter_r);
 
+/* The id of the event that a completed key emits, however often it is made. */
+void key_emit_id(const struct key *key, uint8_t id_r[16]);
+
 #endif

@@ -65,24 +65,34 @@ void provider_key(const struct conf_profile *profile, const struct buf *tenant,
 		hashed_key(out);
 }
 
-bool profile_header(const struct target *target, const char *key, struct buf *line)
+void key_header(const struct conf_profile *profile, struct buf *out)
 {
-	const struct conf_profile *profile = target->profile;
-
 	if (!*profile->header)
-		return false;
-	buf_addf(line, "%s: ", profile->header);
+		return;
+	buf_addf(out, "%s: ", profile->header);
 	switch (profile->quoting) {
 	case CONF_QUOTING_RAW:
-		buf_add_text(line, key);
 		break;
 	case CONF_QUOTING_STRING: /* RFC 8941: a string in quotes */
-		buf_add_char(line, '"');
-		for (const char *p = key; *p; p++)
-			buf_addf(line, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
-		buf_add_char(line, '"');
+		buf_add_char(out, '"');
 		break;
 	}
+}
+
+bool key_line(const char *header, const char *key, struct buf *line)
+{
+	size_t length = strlen(header);
+
+	if (!length)
+		return false;
+	buf_add(line, header, length);
+	if (header[length - 1] != '"') {
+		buf_add_text(line, key);
+		return true;
+	}
+	for (const char *p = key; *p; p++)
+		buf_addf(line, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
+	buf_add_char(line, '"');
 	return true;
 }
 

@@ -16,9 +16,13 @@ void provider_key(const struct conf_profile *profile, const struct buf *tenant,
 /* What stands for a key that is too long, in its place. */
 void hashed_key(struct buf *key);
 
-/* Appends "Idempotency-Key: ..." as the profile wants it (no line end). False: the profile sends no
- * key. */
-bool profile_header(const struct target *target, const char *key, struct buf *line);
+/* Appends what stands before the key in its header, which is kept with the request:
+ * "Idempotency-Key: ", with a quote behind it where the key is a quoted string; nothing where none
+ * is sent. */
+void key_header(const struct conf_profile *profile, struct buf *out);
+
+/* Appends "Idempotency-Key: ..." (no line end), by what was kept. False: no key is sent. */
+bool key_line(const char *header, const char *key, struct buf *line);
 
 /* Appends "Authorization: ..." (no line end). False: the target has none. A secret: wipe the
  * buffer, never log it. */

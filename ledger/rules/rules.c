@@ -122,11 +122,14 @@ static void code_done(struct rule_code *code)
 	template_free(code->key);
 	template_free(code->tenant);
 	template_free(code->serial);
+	template_free(code->not_before);
 	template_free(code->path);
 	template_free(code->mail.from);
 	template_free(code->mail.to);
 	template_free(code->mail.subject);
 	template_free(code->body);
+	template_free(code->emit.key);
+	template_free(code->emit.payload);
 	pairs_done(&code->query);
 	pairs_done(&code->headers);
 	buf_done(&code->target_headers);
@@ -201,6 +204,25 @@ void rules_free(struct rules *rules)
 	free(rules);
 }
 
+const char *target_name(const struct target *target, size_t index)
+{
+	const struct conf_texts *alias = &target->conf->alias;
+
+	if (index < alias->count)
+		return alias->items[index];
+	return index == alias->count ? target->conf->name : NULL;
+}
+
+bool target_is_called(const struct target *target, const char *name)
+{
+	const char *own;
+
+	for (size_t i = 0; (own = target_name(target, i)); i++)
+		if (!strcmp(own, name))
+			return true;
+	return false;
+}
+
 bool target_is_mail(const struct target *target)
 {
 	return target->profile->protocol == CONF_PROTOCOL_MAIL;
@@ -219,6 +241,14 @@ size_t rules_target_count(const struct rules *rules)
 const struct target *rules_target(const struct rules *rules, size_t index)
 {
 	return &rules->targets[index];
+}
+
+const struct target *rules_target_called(const struct rules *rules, const char *name)
+{
+	for (size_t i = 0; i < rules->target_count; i++)
+		if (target_is_called(&rules->targets[i], name))
+			return &rules->targets[i];
+	return NULL;
 }
 
 const struct rule *rules_find(const struct rules *rules, const char *effect, size_t length)

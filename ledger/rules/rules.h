@@ -20,10 +20,17 @@ struct target {
 	size_t index;                 /* 0 .. rules_target_count() - 1 */
 };
 
+/* The names under which keys of a target are recorded: its former ones as they are listed, then its
+ * own; NULL behind the last. New keys are recorded under the first, so that a rename moves nothing:
+ * what was recorded before and after it is in one order, and no key is there twice. */
+const char *target_name(const struct target *target, size_t index);
+bool target_is_called(const struct target *target, const char *name);
+
 struct rule {
 	const struct conf_effect *conf;
 	const struct target *target;
 	const struct rule_code *code;
+	bool shadow; /* its events are recorded, and nothing is sent */
 };
 
 /* Compiles and checks everything that the configuration leaves to the ledger: templates, key lint
@@ -45,6 +52,8 @@ bool target_is_mail(const struct target *target);
 
 size_t rules_target_count(const struct rules *rules);
 const struct target *rules_target(const struct rules *rules, size_t index);
+/* By any of its names; NULL: none, its target has left the configuration. */
+const struct target *rules_target_called(const struct rules *rules, const char *name);
 /* NULL when the effect has left the configuration. */
 const struct rule *rules_find(const struct rules *rules, const char *effect, size_t length);
 /* The distinct topics to subscribe to. */
@@ -69,12 +78,14 @@ struct draft {
 	 * mail: From, To and Subject. */
 	struct buf headers;
 	struct buf body;    /* empty when body_is_value */
+	struct buf emit;    /* the event that follows, as emit_make() keeps it; "": none */
 	bool body_is_value; /* the event's value is sent byte for byte */
 	bool dead;          /* key and tenant stand, but the request could not be rendered */
 	char why[512];      /* when dead: the reason, with the name of the place */
 	uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
-	usec_t not_after; /* wall; USEC_NEVER: none */
-	usec_t delay;     /* due so long after it was recorded */
+	usec_t not_after;  /* wall; USEC_NEVER: none */
+	usec_t delay;      /* due so long after it was recorded */
+	usec_t not_before; /* nor due before that time; wall; USEC_NEVER: none */
 };
 void draft_done(struct draft *draft);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "emit.h"
 #include "escape.h"
 #include "execution/life.h"
 #include "mem.h"
@@ -14,7 +15,7 @@
 
 #define DEFAULT_CONTENT_TYPE "application/json"
 #define MAIL_CONTENT_TYPE    "text/plain"
-#define FIXED_TEMPLATES      8 /* of an effect, beside those of query and headers */
+#define FIXED_TEMPLATES      11 /* of an effect, beside those of query and headers */
 
 struct checker {
 	struct rules *rules;
@@ -349,6 +350,36 @@ static void compile_http(const struct checker *checker, const struct rule *rule,
 	compile_body(checker, code, effect);
 }
 
+/* Would its own event lead to it? */
+static bool leads_to_itself(const struct conf_effect *effect)
+{
+	if (strcmp(effect->emit.topic, effect->topic) != 0)
+		return false;
+	for (size_t i = 0; i < effect->types.count; i++)
+		if (!strcmp(effect->types.items[i], effect->emit.type))
+			return true;
+	return effect->types.count == 0;
+}
+
+static void compile_emit(const struct checker *checker, const struct conf_effect *effect,
+			 struct rule_code *code)
+{
+	const struct conf_emit *emit = &effect->emit;
+
+	if (!*emit->topic)
+		return;
+	if (strlen(emit->type) > EVENT_TYPE_MAX)
+		FAULT(checker, "emit.type", "is longer than %d bytes", EVENT_TYPE_MAX);
+	if (leads_to_itself(effect))
+		WARN(checker, "emit",
+		     "leads to this very effect again: such a chain ends after %d events",
+		     EMIT_HOPS_MAX);
+	if (*emit->ordering_key)
+		code->emit.key =
+			compile(checker, "emit.ordering_key", emit->ordering_key, TEMPLATE_HEADER);
+	code->emit.payload = compile(checker, "emit.payload", emit->payload, TEMPLATE_EMIT);
+}
+
 static void compile_effect(const struct checker *checker, struct rule *rule, struct rule_code *code)
 {
 	const struct conf_effect *effect = rule->conf;
@@ -361,10 +392,14 @@ static void compile_effect(const struct checker *checker, struct rule *rule, str
 		code->tenant = compile(checker, "tenant", effect->tenant, TEMPLATE_TENANT);
 	if (*effect->serialize_by)
 		code->serial = compile(checker, "serialize_by", effect->serialize_by, TEMPLATE_KEY);
+	if (*effect->not_before)
+		code->not_before =
+			compile(checker, "not_before", effect->not_before, TEMPLATE_TEXT);
 	if (target_is_mail(rule->target))
 		compile_mail(checker, rule, code);
 	else
 		compile_http(checker, rule, code);
+	compile_emit(checker, effect, code);
 	for (size_t i = 0; i < rule_template_count(code); i++) {
 		const struct template_code *template = rule_template(code, i);
 		size_t index;
@@ -381,8 +416,9 @@ size_t rule_template_count(const struct rule_code *code)
 const struct template_code *rule_template(const struct rule_code *code, size_t at)
 {
 	const struct template_code *first[FIXED_TEMPLATES] = {
-		code->key,  code->tenant,    code->serial,  code->path,
-		code->body, code->mail.from, code->mail.to, code->mail.subject,
+		code->key,      code->tenant,       code->serial,     code->path,
+		code->body,     code->mail.from,    code->mail.to,    code->mail.subject,
+		code->emit.key, code->emit.payload, code->not_before,
 	};
 
 	if (at < FIXED_TEMPLATES)
@@ -435,6 +471,7 @@ void rules_compile(struct rules *rules, bool redacted, struct buf *faults, struc
 		checker.index = i;
 		rule->conf = &rules->conf->effects[i];
 		rule->code = &rules->codes[i];
+		rule->shadow = rule->conf->shadow || rules->conf->ledger.shadow;
 		rule->target = find_target(rules, rule->conf->target);
 		if (rule->target && rule->target->profile)
 			compile_effect(&checker, rule, &rules->codes[i]);

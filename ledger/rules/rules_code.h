@@ -20,14 +20,22 @@ struct rule_mail {
 	struct template_code *from, *to, *subject;
 };
 
+/* Of the event that follows. */
+struct rule_emit {
+	struct template_code *key;     /* NULL: that of the event */
+	struct template_code *payload; /* NULL: nothing is emitted */
+};
+
 struct rule_code {
 	struct template_code *key;
-	struct template_code *tenant; /* NULL: none */
-	struct template_code *serial; /* NULL: none */
-	struct template_code *path;   /* NULL: mail */
+	struct template_code *tenant;     /* NULL: none */
+	struct template_code *serial;     /* NULL: none */
+	struct template_code *not_before; /* NULL: none */
+	struct template_code *path;       /* NULL: mail */
 	struct rule_mail mail;
 	struct template_code
 		*body; /* NULL: the event's value is sent; an empty one sends nothing */
+	struct rule_emit emit;
 	struct rule_pairs query;
 	struct rule_pairs headers;
 	const char *content_type;  /* "": the event's own */

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "emit.h"
 #include "escape.h"
 #include "fingerprint.h"
 #include "mail.h"
+#include "moment.h"
 #include "profile.h"
 #include "rules_code.h"
 
@@ -95,6 +97,23 @@ static bool make_serial_key(const struct drafting *drafting, struct err *err)
 		return err_prefix(err, "serialize_by");
 	if (serial->length > EFFECT_SERIAL_MAX)
 		hashed_key(serial);
+	return true;
+}
+
+/* Empty: there is nothing to wait for. */
+static bool make_not_before(const struct drafting *drafting, struct err *err)
+{
+	struct buf text BUF_AUTO = { 0 };
+
+	if (!drafting->code->not_before)
+		return true;
+	if (!template_render(drafting->code->not_before, drafting->input, err, &text))
+		return err_prefix(err, "not_before");
+	if (text.length > 0 && !moment_read(text.data, text.length, &drafting->draft->not_before))
+		return err_set(err,
+			       "not_before: \"%.100s\" is no time: RFC 3339, or seconds or "
+			       "milliseconds since 1970",
+			       text.data);
 	return true;
 }
 
@@ -258,6 +277,7 @@ static void draft_reset(struct draft *draft, const struct rule *rule)
 	buf_clear(&draft->serial_key);
 	buf_clear(&draft->headers);
 	buf_clear(&draft->body);
+	buf_clear(&draft->emit);
 	draft->rule = rule;
 	draft->body_is_value = false;
 	draft->dead = false;
@@ -273,6 +293,7 @@ void draft_done(struct draft *draft)
 	buf_done(&draft->serial_key);
 	buf_done(&draft->headers);
 	buf_done(&draft->body);
+	buf_done(&draft->emit);
 }
 
 bool draft_make(struct draft *draft, const struct rule *rule, const struct template_input *input,
@@ -287,12 +308,16 @@ bool draft_make(struct draft *draft, const struct rule *rule, const struct templ
 		return false;
 	provider_key(rule->target->profile, &draft->tenant, &draft->key, &draft->provider_key);
 	draft->delay = rule->conf->delay;
+	draft->not_before = USEC_NEVER;
 	draft->not_after = later(time == USEC_NEVER ? now : time, rule->conf->not_after);
 	if (check_line_breaks(&drafting, &why) && make_url(&drafting, &why) &&
 	    make_serial_key(&drafting, &why) && make_headers(&drafting, &why) &&
-	    make_body(&drafting, &why) && check_mail(&drafting, &why))
+	    make_body(&drafting, &why) && make_not_before(&drafting, &why) &&
+	    check_mail(&drafting, &why)) {
 		request_fingerprint(&drafting);
-	else
+		emit_make(rule, input, &draft->emit);
+	} else {
 		die(&drafting, why.text);
+	}
 	return true;
 }

@@ -61,6 +61,7 @@ static const char *literal_fault(enum template_context context, unsigned char c)
 		return control && c != '\t' ? "a control character cannot stand in a header" : NULL;
 	case TEMPLATE_QUERY:
 	case TEMPLATE_JSON:
+	case TEMPLATE_EMIT:
 	case TEMPLATE_TEXT:
 		return NULL;
 	}
@@ -74,6 +75,11 @@ static bool escape_fault(const struct compiler *compiler)
 	return compiler->template->context == TEMPLATE_PATH && *p == '%' &&
 	       !(p[1] && strchr("0123456789abcdefABCDEF", p[1]) && p[2] &&
 		 strchr("0123456789abcdefABCDEF", p[2]));
+}
+
+static bool is_json(enum template_context context)
+{
+	return context == TEMPLATE_JSON || context == TEMPLATE_EMIT;
 }
 
 /* Follows the quotes of a JSON template, so that each place knows where it stands. */
@@ -179,6 +185,9 @@ static bool compile_unknown(struct compiler *compiler, const char *name)
 				       compiler->at + 1, name);
 	if (!strcmp(name, "secret"))
 		return fail(compiler, "${secret} exists only in a target's auth");
+	if (!strcmp(name, "provider_id"))
+		return fail(compiler, "${provider_id} exists only in emit.payload: nobody knows it "
+				      "before the answer");
 	return err_set(compiler->err, "at character %zu: ${%.80s} is not known; known are " KNOWN,
 		       compiler->at + 1, name);
 }
@@ -228,13 +237,16 @@ static bool fallback_check(struct compiler *compiler, const struct template_part
 	enum template_context context = compiler->template->context;
 	bool ok = true;
 
-	if (part->source == SOURCE_SHA256 || part->source == SOURCE_SECRET)
+	if (part->source == SOURCE_PROVIDER_ID)
+		ok = fail(compiler, "this place takes no default: without an id it is null, and "
+				    "inside quotes empty");
+	else if (part->source == SOURCE_SHA256 || part->source == SOURCE_SECRET)
 		ok = fail(compiler, "this place takes no default");
 	else if ((context == TEMPLATE_HEADER || context == TEMPLATE_KEY ||
 		  context == TEMPLATE_TENANT) &&
 		 !header_value_valid(part->fallback, strlen(part->fallback)))
 		ok = fail(compiler, "the default holds a control character");
-	else if (context == TEMPLATE_JSON && !part->quoted &&
+	else if (is_json(context) && !part->quoted &&
 		 !json_read(none, part->fallback, strlen(part->fallback), NULL, &storage, NULL))
 		ok = fail(compiler, "outside of quotes a default is JSON: 0, null or \"text\"");
 	json_paths_free(none);
@@ -247,6 +259,10 @@ static bool compile_inside(struct compiler *compiler, char *name)
 		return compile_secret(compiler, name);
 	if (!*name)
 		return fail(compiler, "${} names nothing; write for example ${/order_id}");
+	if (compiler->template->context == TEMPLATE_EMIT && !strcmp(name, "provider_id")) {
+		part_add(compiler->template, SOURCE_PROVIDER_ID);
+		return true;
+	}
 	return compile_name(compiler, name);
 }
 
@@ -325,7 +341,7 @@ static bool compile_all(struct compiler *compiler)
 		if (!compile_step(compiler))
 			return false;
 	literal_end(compiler);
-	return compiler->template->context != TEMPLATE_JSON || json_check(compiler);
+	return !is_json(compiler->template->context) || json_check(compiler);
 }
 
 bool template_compile(const char *text, enum template_context context, struct json_paths *pointers,
@@ -384,7 +400,7 @@ void template_sample(const struct template_code *template, struct buf *out)
 {
 	for (size_t i = 0; i < template->part_count; i++) {
 		const struct template_part *part = &template->parts[i];
-		bool bare = template->context == TEMPLATE_JSON && !part->quoted;
+		bool bare = is_json(template->context) && !part->quoted;
 		if (part->source == SOURCE_LITERAL)
 			buf_add(out, part->text, part->length);
 		else

@@ -4,6 +4,7 @@
  *   ${/a/b}  ${/a|default}       a JSON pointer into the event's value (RFC 6901)
  *   ${type} ${topic} ${event_id} ${subject}  ${header:NAME}      each with |default if wanted
  *   ${sha256:/a,/b}              SHA-256, in hexadecimal, over the values, each with its length
+ *   ${provider_id}               in what is emitted: the provider's id, from its answer
  *   $$                           a dollar sign
  *
  * What finds nothing or null fails, unless it has a default; an object or array fails everywhere
@@ -27,6 +28,7 @@ enum template_context {
 	TEMPLATE_TEXT,   /* any other body: as it is */
 	TEMPLATE_HEADER, /* a header's value; CR, LF, NUL and other controls fail */
 	TEMPLATE_SECRET, /* a header's value that may use ${secret}, and nothing of the event */
+	TEMPLATE_EMIT,   /* as TEMPLATE_JSON; may use ${provider_id}, which is not known yet */
 };
 
 enum template_source {
@@ -39,7 +41,13 @@ enum template_source {
 	SOURCE_HEADER,
 	SOURCE_SHA256,
 	SOURCE_SECRET,
+	SOURCE_PROVIDER_ID,
 };
+
+/* What is rendered where the provider's id will stand, inside quotes and outside. No JSON text
+ * holds such a byte. */
+#define TEMPLATE_ID_QUOTED '\x01'
+#define TEMPLATE_ID_BARE   '\x02'
 
 struct template_code;
 

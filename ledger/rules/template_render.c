@@ -45,6 +45,7 @@ static struct json_value lookup(const struct template_code *template,
 	case SOURCE_SECRET:
 		return text_value(input->secret, input->secret ? strlen(input->secret) : 0);
 	case SOURCE_SHA256:
+	case SOURCE_PROVIDER_ID:
 		break;
 	}
 	return text_value(NULL, 0);
@@ -111,7 +112,8 @@ static bool put_header(const struct template_part *part, const struct json_value
 static bool put(const struct template_code *template, const struct template_part *part,
 		const struct json_value *value, struct err *err, struct buf *out)
 {
-	if (value->type == JSON_CONTAINER && template->context != TEMPLATE_JSON)
+	if (value->type == JSON_CONTAINER && template->context != TEMPLATE_JSON &&
+	    template->context != TEMPLATE_EMIT)
 		return fail(part, err, "is an object or array, which only a JSON body can hold");
 	switch (template->context) {
 	case TEMPLATE_KEY:
@@ -127,6 +129,7 @@ static bool put(const struct template_code *template, const struct template_part
 		escape_form(out, value->text, value->length);
 		return true;
 	case TEMPLATE_JSON:
+	case TEMPLATE_EMIT:
 		return put_json(part, value, err, out);
 	case TEMPLATE_TEXT:
 		buf_add(out, value->text, value->length);
@@ -145,7 +148,8 @@ static bool put_fallback(const struct template_code *template, const struct temp
 {
 	struct json_value value = text_value(part->fallback, strlen(part->fallback));
 
-	if (template->context == TEMPLATE_JSON && !part->quoted)
+	if ((template->context == TEMPLATE_JSON || template->context == TEMPLATE_EMIT) &&
+	    !part->quoted)
 		value.type = JSON_CONTAINER; /* it is JSON already */
 	if (!value.length)
 		return true; /* asked for in so many words, in a path too */
@@ -182,6 +186,10 @@ static bool put_part(const struct template_code *template, const struct template
 {
 	if (part->source == SOURCE_SHA256)
 		return put_sha256(template, part, input, err, out);
+	if (part->source == SOURCE_PROVIDER_ID) {
+		buf_add_char(out, part->quoted ? TEMPLATE_ID_QUOTED : TEMPLATE_ID_BARE);
+		return true;
+	}
 	struct json_value value = lookup(template, part, input);
 	if (part->source == SOURCE_LITERAL) {
 		buf_add(out, value.text, value.length);

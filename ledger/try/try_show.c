@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "intake/dead_letter.h"
+#include "json.h"
 #include "mem.h"
+#include "rules/emit.h"
 #include "rules/mail.h"
 #include "rules/profile.h"
 #include "rules/webhook.h"
@@ -93,7 +95,7 @@ static void put_message_id(struct buf *out, const struct draft *draft)
 static void put_headers(struct buf *out, const struct draft *draft)
 {
 	const struct target *target = draft->rule->target;
-	struct buf line BUF_AUTO = { 0 };
+	struct buf header BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
 	const char *end, *at = buf_text(&draft->headers);
 
 	for (; (end = strchr(at, '\n')); at = end + 1)
@@ -102,7 +104,8 @@ static void put_headers(struct buf *out, const struct draft *draft)
 		put_message_id(out, draft);
 		return;
 	}
-	if (profile_header(target, buf_text(&draft->provider_key), &line))
+	key_header(target->profile, &header);
+	if (key_line(buf_text(&header), buf_text(&draft->provider_key), &line))
 		put_line(out, line.data, line.length);
 	buf_clear(&line);
 	if (target_authorization(target, &line))
@@ -199,6 +202,61 @@ static void put_death(const struct showing *showing, const struct draft *draft)
 	buf_add_char(showing->out, '\n');
 }
 
+/* --- what follows --- */
+
+/* The payload as it is kept, with the provider's id where it will stand. */
+static void put_payload(struct buf *out, const char *payload, size_t length)
+{
+	struct buf shown BUF_AUTO = { 0 };
+
+	for (size_t i = 0; i < length; i++) {
+		if (payload[i] == TEMPLATE_ID_QUOTED || payload[i] == TEMPLATE_ID_BARE)
+			buf_add_text(&shown, "${provider_id}");
+		else
+			buf_add_char(&shown, payload[i]);
+	}
+	put_lines(out, buf_text(&shown), shown.length);
+}
+
+static void put_event_after(struct buf *out, const struct buf *emit)
+{
+	static const char *const pointers[] = { "/topic", "/type", "/key", "/payload" };
+	enum { TOPIC, TYPE, KEY, PAYLOAD, COUNT };
+	struct json_paths *paths = json_paths_new();
+	struct buf storage BUF_AUTO = { 0 };
+	struct json_value values[COUNT];
+	size_t index;
+	bool read = true;
+
+	for (size_t i = 0; i < COUNT; i++)
+		read = json_paths_add(paths, pointers[i], NULL, &index) && read;
+	if (read && json_read(paths, emit->data, emit->length, NULL, &storage, values)) {
+		buf_addf(out, INDENT "%-14stopic ", "emits");
+		try_put_text(out, values[TOPIC].text, values[TOPIC].length);
+		buf_add_text(out, ", type ");
+		try_put_text(out, values[TYPE].text, values[TYPE].length);
+		if (values[KEY].type != JSON_MISSING) {
+			buf_add_text(out, ", ordering key ");
+			try_put_text(out, values[KEY].text, values[KEY].length);
+		}
+		buf_add_char(out, '\n');
+		put_payload(out, values[PAYLOAD].text, values[PAYLOAD].length);
+	}
+	json_paths_free(paths);
+}
+
+static void put_emit(const struct showing *showing, const struct draft *draft)
+{
+	const struct buf *emit = &draft->emit;
+
+	if (!emit->length || draft->rule->shadow)
+		return;
+	if (emit->data[0] == *EMIT_FAULT)
+		put_field(showing->out, "emits nothing", emit->data + 1, emit->length - 1);
+	else
+		put_event_after(showing->out, emit);
+}
+
 /* --- the event --- */
 
 static void put_mode(struct buf *out, const struct draft *draft)
@@ -208,6 +266,8 @@ static void put_mode(struct buf *out, const struct draft *draft)
 
 	buf_addf(out, INDENT "%-14s%s%s\n", "mode", effect_mode_name(conf->mode),
 		 resend ? ", on_uncertain resend" : "");
+	if (draft->rule->shadow)
+		buf_addf(out, INDENT "%-14srecorded as completed, and never sent\n", "shadow");
 	if (draft->serial_key.length)
 		put_buf(out, "serialize_by", &draft->serial_key);
 }
@@ -231,6 +291,7 @@ static void show_draft(void *arg, const struct draft *draft)
 		put_death(showing, draft);
 	} else {
 		put_request(showing, draft);
+		put_emit(showing, draft);
 	}
 }
 
