@@ -183,9 +183,8 @@ static const struct conf_key ledger_keys[] = {
 	    "\"2026-01-31T00:00:00Z\"; required as long as there is such a topic; \"earliest\" "
 	    "performs its whole history"),
 	KEY(conf_ledger, shadow, CONF_BOOL, "false",
-	    "record and render everything, send nothing; each key ends as completed, and says that "
-	    "it was not sent",
-	    LATER),
+	    "record and render everything, send nothing; each key ends as completed, says that it "
+	    "was not sent, and emits nothing; what was recorded before waits"),
 	KEY(conf_ledger, unmatched, CONF_WORD, "pass",
 	    "an event of a subscribed topic that no effect asks for: count it, or keep it as "
 	    "poison",
@@ -317,7 +316,7 @@ const struct conf_section conf_sections[] = {
 	SECTION(relay),
 	SECTION(ledger),
 	LIST(targets, target),
-	LIST(tenants, tenant, LATER),
+	LIST(tenants, tenant),
 	LIST(effects, effect),
 	LIST(profiles, profile),
 	SECTION(console),

@@ -19,7 +19,8 @@ static const struct conf_key target_keys[] = {
 	KEY(conf_target, name, CONF_TEXT, NULL,
 	    "its identity: keys that were recorded for it find it by this name", REQUIRED),
 	KEY(conf_target, alias, CONF_TEXTS, NULL,
-	    "former names of it: keys that were recorded under them find it too", LATER),
+	    "former names of it, the oldest first, which must stay here: its keys go on being "
+	    "recorded under the first of them, and what was recorded under any is found"),
 	KEY(conf_target, url, CONF_TEXT, NULL,
 	    "http:// or https://, host, and where there is one a path that all requests begin "
 	    "with; "
@@ -177,7 +178,9 @@ static const struct conf_key emit_keys[] = {
 	KEY_AS("type", conf_effect, emit.type, CONF_TEXT, "", "its type"),
 	KEY_AS("ordering_key", conf_effect, emit.ordering_key, CONF_TEXT, "",
 	       "template of its ordering key; \"\": that of the event"),
-	KEY_AS("payload", conf_effect, emit.payload, CONF_TEXT, "", "template of its payload"),
+	KEY_AS("payload", conf_effect, emit.payload, CONF_TEXT, "",
+	       "template of its payload, in JSON; ${provider_id} in it is the provider's own id, "
+	       "or null"),
 };
 static const struct conf_table emit_table = TABLE(emit_keys);
 
@@ -217,8 +220,8 @@ static const struct conf_key effect_keys[] = {
 	GROUP("request", request_table, "what is sent"),
 	KEY(conf_effect, success, CONF_PREDICATE, "",
 	    "which answer of 2xx means yes: JSON pointer, \" = \" or \" != \", and the text, as in "
-	    "\"/status = ok\"; \"\": every one",
-	    LATER),
+	    "\"/status = ok\"; another is a refusal, and one whose body does not say it, or is cut "
+	    "or longer than 1 MiB, is no answer; \"\": every one means yes"),
 	GROUP("retry", retry_table, "when it is sent again"),
 	KEY(conf_effect, on_uncertain, CONF_WORD, "hold",
 	    "of at_most_once, when nobody knows whether it was done. hold: a person decides; "
@@ -234,13 +237,14 @@ static const struct conf_key effect_keys[] = {
 	KEY(conf_effect, delay, CONF_DURATION, "0s", "the first send is held back for so long",
 	    RANGE(0, 365 * USEC_DAY)),
 	KEY(conf_effect, not_before, CONF_TEXT, "",
-	    "template of the earliest time of the first send, RFC 3339; empty for an event: now",
-	    RANGE(0, 4096), LATER),
-	KEY(conf_effect, shadow, CONF_BOOL, "false", "as ledger.shadow, for this effect", LATER),
+	    "template of the earliest time of the first send: RFC 3339, or seconds or milliseconds "
+	    "since 1970; what is past, or empty for an event: now",
+	    RANGE(0, 4096)),
+	KEY(conf_effect, shadow, CONF_BOOL, "false", "as ledger.shadow, for this effect"),
 	KEY(conf_effect, tombstone, CONF_BOOL, "false", "events without a payload match too"),
 	KEY(conf_effect, dead_letter_topic, CONF_TEXT, "",
 	    "where an event goes whose effect is given up; \"\": TOPIC.dlq"),
-	GROUP("emit", emit_table, "the event that follows", LATER),
+	GROUP("emit", emit_table, "the event that follows"),
 	KEY(conf_effect, redact, CONF_POINTERS, NULL,
 	    "JSON pointers to what people are not shown of payload, request and answer: not in the "
 	    "console, in copies, exports and the audit; stored it is",
