@@ -457,7 +457,8 @@ class Result(Actor):
                 " ARRAY[''], ARRAY[NULL]::timestamptz[], '{-1}', '{1}', '{0}', '{0}', '{false}',"
                 " ARRAY[NULL]::text[], ARRAY[now()], '{1}', ARRAY[NULL]::text[], '{k}',"
                 " ARRAY[NULL]::bytea[], ARRAY[NULL]::bytea[], '{false}', '{false}',"
-                " ARRAY[NULL]::uuid[], ARRAY[NULL]::text[], ARRAY[NULL]::text[], '{false}')",
+                " ARRAY[NULL]::uuid[], ARRAY[NULL]::text[], ARRAY[NULL]::text[], '{false}',"
+                " ARRAY[NULL]::uuid[], '{false}')",
                 ([key],))
 
 

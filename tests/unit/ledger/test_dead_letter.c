@@ -139,6 +139,44 @@ static void headers_are_a_constant_number(void **state)
 	}
 }
 
+/* Whatever an event brings, its letter can be published: the value goes first, then its headers,
+ * and a key that leaves no room for the letter's own. */
+static void a_letter_always_fits(void **state)
+{
+	static const struct {
+		size_t key, kept, value;
+		bool whole, keeps_headers, keeps_key;
+	} cases[] = {
+		{ 10, 100, 900000, true, true, true }, { 10, 100, 995000, false, true, true },
+		{ 10, 985000, 0, true, true, true },   { 10, 985000, 10000, false, true, true },
+		{ 10, 990000, 0, false, false, true }, { 500000, 490000, 0, false, false, true },
+		{ 985000, 2, 0, true, true, true },    { 990000, 0, 0, false, false, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct buf kept BUF_AUTO = { 0 }, json BUF_AUTO = { 0 };
+		struct death death = death_of(NULL, cases[i].value);
+
+		buf_add_text(&kept, "{\"x\":\"");
+		while (cases[i].kept > 8 && kept.length < cases[i].kept - 2)
+			buf_add_char(&kept, 'y');
+		buf_add_text(&kept, "\"}");
+		death.kept = cases[i].kept > 2 ? kept.data : NULL;
+		death.kept_length = cases[i].kept > 2 ? kept.length : 0;
+		death.key_length = cases[i].key;
+		bool whole = dead_letter_headers(&death, &json);
+		bool key = dead_letter_keeps_key(&death);
+		size_t size = json.length + (key ? death.key_length : 0) +
+			      (whole ? death.value_length : 0);
+		if (whole != cases[i].whole || key != cases[i].keeps_key || size > 990000 + 100)
+			fail_msg("case %zu: whole %d, key %d, %zu bytes", i, whole, key, size);
+		if (death.kept)
+			assert_int_equal(strstr(json.data, "yyy") != NULL, cases[i].keeps_headers);
+		assert_int_equal(strstr(json.data, "cf-value-omitted") == NULL, whole);
+	}
+}
+
 /* --- what is kept --- */
 
 static const struct keep_case {
@@ -201,6 +239,7 @@ int main(void)
 		cmocka_unit_test(topic_is_configured_or_derived),
 		cmocka_unit_test(type_is_never_empty),
 		cmocka_unit_test(headers_are_a_constant_number),
+		cmocka_unit_test(a_letter_always_fits),
 		cmocka_unit_test(only_what_json_can_hold_is_kept),
 		cmocka_unit_test(a_second_death_replaces_the_first),
 	};

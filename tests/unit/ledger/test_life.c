@@ -50,7 +50,8 @@ static struct life_step meets(const struct life *life, enum outcome outcome)
 	const struct verdict verdict = { .outcome = outcome,
 					 .unsent = outcome == OUTCOME_NOT_SENT ||
 						   outcome == OUTCOME_ABORTED ||
-						   outcome == OUTCOME_UNRENDERED };
+						   outcome == OUTCOME_UNRENDERED ||
+						   outcome == OUTCOME_SHADOW };
 	return result(life, &usual, &verdict);
 }
 
@@ -76,6 +77,8 @@ static void a_first_attempt(void **state)
 		{ OUTCOME_FORBIDDEN, EFFECT_DEAD, -1, 1, 0, 0 },
 		{ OUTCOME_LOST, EFFECT_RETRY_WAIT, 0, 1, 0, 0 },
 		{ OUTCOME_UNRENDERED, EFFECT_DEAD, -1, 0, 0, 0 },
+		{ OUTCOME_UNREADABLE, EFFECT_RETRY_WAIT, 0, 1, 0, 0 },
+		{ OUTCOME_SHADOW, EFFECT_COMPLETED, -1, 0, 0, 0 },
 	};
 	const struct life life = first_attempt();
 	assert_int_equal(COUNT(rows), OUTCOME_COUNT);
@@ -241,6 +244,22 @@ static void a_stored_error_is_met_three_times(void **state)
 	assert_int_equal(step.attempts_delta, 1);
 }
 
+/* A stored 2xx that says neither comes back unchanged, whatever the provider stores of errors. */
+static void a_stored_answer_that_cannot_be_read_is_met_three_times(void **state)
+{
+	(void)state;
+	struct life life = first_attempt();
+	const struct verdict verdict = { .outcome = OUTCOME_UNREADABLE, .replayed = true };
+	life.stalled = LIFE_REPLAYS_MAX - 2;
+	struct life_step step = result(&life, &usual, &verdict);
+	assert_int_equal(step.state, EFFECT_RETRY_WAIT);
+	assert_int_equal(step.stalled_delta, 1);
+	assert_int_equal(step.attempts_delta, 0);
+	life.stalled++;
+	step = result(&life, &usual, &verdict);
+	assert_int_equal(step.state, EFFECT_UNCERTAIN);
+}
+
 static void no_resend_near_the_end_of_the_window(void **state)
 {
 	(void)state;
@@ -300,6 +319,7 @@ static void without_retries(void **state)
 		{ OUTCOME_TRY_LATER, EFFECT_DEAD },
 		{ OUTCOME_NO_ANSWER, EFFECT_UNCERTAIN },
 		{ OUTCOME_SERVER_ERROR, EFFECT_UNCERTAIN },
+		{ OUTCOME_UNREADABLE, EFFECT_UNCERTAIN },
 		{ OUTCOME_IN_PROGRESS, EFFECT_UNCERTAIN },
 		{ OUTCOME_LOST, EFFECT_UNCERTAIN },
 		{ OUTCOME_ABORTED, EFFECT_PENDING },
@@ -336,6 +356,8 @@ static void at_most_once_is_never_resent(void **state)
 		{ OUTCOME_FORBIDDEN, EFFECT_DEAD },
 		{ OUTCOME_LOST, EFFECT_UNCERTAIN },
 		{ OUTCOME_UNRENDERED, EFFECT_DEAD },
+		{ OUTCOME_UNREADABLE, EFFECT_UNCERTAIN },
+		{ OUTCOME_SHADOW, EFFECT_COMPLETED },
 	};
 	assert_int_equal(COUNT(rows), OUTCOME_COUNT);
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -379,7 +401,7 @@ static void at_most_once_with_a_send_unaccounted_for_waits_for_nothing(void **st
 	life.window_until = USEC_NEVER;
 	life.unknown_sends = 2;
 	for (int i = 0; i < OUTCOME_COUNT; i++) {
-		if (i == OUTCOME_APPLIED)
+		if (i == OUTCOME_APPLIED || i == OUTCOME_SHADOW)
 			continue;
 		if (meets(&life, (enum outcome)i).state != EFFECT_UNCERTAIN)
 			fail_msg("%s", outcome_name((enum outcome)i));
@@ -418,6 +440,8 @@ static void natural_is_resent_without_a_window(void **state)
 		{ OUTCOME_FORBIDDEN, EFFECT_DEAD, EFFECT_DEAD },
 		{ OUTCOME_LOST, EFFECT_RETRY_WAIT, EFFECT_UNCERTAIN },
 		{ OUTCOME_UNRENDERED, EFFECT_DEAD, EFFECT_DEAD },
+		{ OUTCOME_UNREADABLE, EFFECT_RETRY_WAIT, EFFECT_UNCERTAIN },
+		{ OUTCOME_SHADOW, EFFECT_COMPLETED, EFFECT_COMPLETED },
 	};
 	assert_int_equal(COUNT(rows), OUTCOME_COUNT);
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -571,6 +595,7 @@ static bool may_be_applied(bool before, const struct verdict *verdict, bool sent
 	case OUTCOME_CREDENTIALS:
 	case OUTCOME_FORBIDDEN:
 	case OUTCOME_UNRENDERED:
+	case OUTCOME_SHADOW:
 		return before;
 	case OUTCOME_REFUSED:
 		return before && !verdict->settles_key;
@@ -580,6 +605,7 @@ static bool may_be_applied(bool before, const struct verdict *verdict, bool sent
 	case OUTCOME_NO_ANSWER:
 	case OUTCOME_SERVER_ERROR:
 	case OUTCOME_IN_PROGRESS:
+	case OUTCOME_UNREADABLE:
 	case OUTCOME_COUNT:
 		break;
 	}
@@ -597,10 +623,11 @@ static struct verdict answer_of(int i, struct life *life)
 {
 	const enum outcome outcome = (enum outcome)(i / 2);
 	struct verdict verdict = { .outcome = outcome };
-	verdict.unsent = outcome == OUTCOME_NOT_SENT || outcome == OUTCOME_ABORTED;
+	verdict.unsent = outcome == OUTCOME_NOT_SENT || outcome == OUTCOME_ABORTED ||
+			 outcome == OUTCOME_SHADOW;
 	if (outcome == OUTCOME_REFUSED || outcome == OUTCOME_APPLIED) {
 		verdict.settles_key = i % 2;
-	} else if (outcome == OUTCOME_SERVER_ERROR) {
+	} else if (outcome == OUTCOME_SERVER_ERROR || outcome == OUTCOME_UNREADABLE) {
 		verdict.replayed = i % 2;
 	} else if (outcome == OUTCOME_CREDENTIALS) {
 		verdict.unsent = i % 2;
@@ -715,6 +742,7 @@ int main(void)
 		cmocka_unit_test(in_progress_is_waited_for),
 		cmocka_unit_test(in_progress_uses_no_attempt),
 		cmocka_unit_test(a_stored_error_is_met_three_times),
+		cmocka_unit_test(a_stored_answer_that_cannot_be_read_is_met_three_times),
 		cmocka_unit_test(no_resend_near_the_end_of_the_window),
 		cmocka_unit_test(an_empty_window_may_end),
 		cmocka_unit_test(not_after_ends_a_key),

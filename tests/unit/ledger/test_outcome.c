@@ -232,6 +232,72 @@ static void modes_differ(void **state)
 	}
 }
 
+static struct verdict judge_body(enum conf_stores stores, enum effect_mode mode, int status,
+				 bool replayed, enum body_says says)
+{
+	const struct conf_profile profile = profile_of(stores);
+	const struct answer answer = {
+		.end = TRANSFER_DONE, .status = status, .replayed = replayed, .says = says
+	};
+	struct verdict verdict;
+	outcome_of(&answer, &profile, "POST", mode, "", 0, &verdict);
+	return verdict;
+}
+
+/* A 2xx is what its body says, and where it says nothing it is neither yes nor no. A no speaks for
+ * the key only when it is the stored answer; a yes as ever. */
+static void a_body_may_say_what_a_2xx_means(void **state)
+{
+	(void)state;
+	static const struct {
+		int status;
+		bool replayed;
+		enum body_says says;
+		enum outcome outcome;
+		const char *error_class;
+		bool settles[3]; /* where the provider stores none, 2xx, all */
+	} rows[] = {
+		{ 200, false, BODY_UNASKED, OUTCOME_APPLIED, "", { false, true, true } },
+		{ 200, false, BODY_YES, OUTCOME_APPLIED, "", { false, true, true } },
+		{ 201, true, BODY_YES, OUTCOME_APPLIED, "", { false, true, true } },
+		{ 200, false, BODY_NO, OUTCOME_REFUSED, "no success", { 0 } },
+		{ 202, false, BODY_NO, OUTCOME_REFUSED, "no success", { 0 } },
+		{ 200, true, BODY_NO, OUTCOME_REFUSED, "no success", { false, true, true } },
+		{ 200, false, BODY_UNREADABLE, OUTCOME_UNREADABLE, "success unknown", { 0 } },
+		{ 204, false, BODY_UNREADABLE, OUTCOME_UNREADABLE, "success unknown", { 0 } },
+		{ 200, true, BODY_UNREADABLE, OUTCOME_UNREADABLE, "success unknown", { 0 } },
+		/* nobody asks another answer */
+		{ 402, false, BODY_YES, OUTCOME_REFUSED, "http 402", { false, false, true } },
+		{ 402, false, BODY_UNREADABLE, OUTCOME_REFUSED, "http 402", { 0, 0, true } },
+		{ 500, false, BODY_YES, OUTCOME_SERVER_ERROR, "http 500", { 0 } },
+		{ 500, false, BODY_NO, OUTCOME_SERVER_ERROR, "http 500", { 0 } },
+		{ 304, false, BODY_NO, OUTCOME_REFUSED, "http 304", { 0 } },
+	};
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		for (int stores = CONF_STORES_NONE; stores <= CONF_STORES_ALL; stores++) {
+			const struct verdict verdict =
+				judge_body((enum conf_stores)stores, EFFECT_IDEMPOTENT,
+					   rows[i].status, rows[i].replayed, rows[i].says);
+			if (verdict.outcome != rows[i].outcome ||
+			    verdict.settles_key != rows[i].settles[stores] ||
+			    strcmp(verdict.error_class, rows[i].error_class) != 0)
+				fail_msg("row %zu, stores %d: %s, settles %d, %s", i, stores,
+					 outcome_name(verdict.outcome), verdict.settles_key,
+					 verdict.error_class);
+			const enum effect_mode modes[] = { EFFECT_AT_MOST_ONCE, EFFECT_NATURAL };
+			for (size_t m = 0; m < COUNT(modes); m++) {
+				const struct verdict other =
+					judge_body((enum conf_stores)stores, modes[m],
+						   rows[i].status, rows[i].replayed, rows[i].says);
+				assert_int_equal(other.outcome, rows[i].outcome);
+				assert_int_equal(other.settles_key,
+						 modes[m] == EFFECT_NATURAL &&
+							 other.outcome == OUTCOME_APPLIED);
+			}
+		}
+	}
+}
+
 static void a_transfer_without_an_answer(void **state)
 {
 	(void)state;
@@ -349,6 +415,7 @@ int main(void)
 		cmocka_unit_test(a_profile_may_call_503_safe),
 		cmocka_unit_test(without_a_list_a_409_is_a_refusal),
 		cmocka_unit_test(modes_differ),
+		cmocka_unit_test(a_body_may_say_what_a_2xx_means),
 		cmocka_unit_test(a_transfer_without_an_answer),
 		cmocka_unit_test(retry_after_is_passed_on),
 		cmocka_unit_test(no_status_surprises),

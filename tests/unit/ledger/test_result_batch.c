@@ -82,21 +82,24 @@ static void what_a_refusal_leads_to(void **state)
 	} rows[] = {
 		/* not about the data: as it is, again */
 		{ 100, BATCH_WHOLE, true, "40P01", BATCH_AGAIN },
-		{ 100, BATCH_WHOLE, true, "57014", BATCH_AGAIN },
+		{ 100, BATCH_WHOLE, false, "57014", BATCH_AGAIN },
+		{ 100, BATCH_WITHOUT_EVENTS, true, "57014", BATCH_AGAIN },
 		{ 1, BATCH_WHOLE, true, "53100", BATCH_AGAIN },
 		{ 1, BATCH_BARE, false, "25006", BATCH_AGAIN },
 		{ 1, BATCH_BARE, false, "58030", BATCH_AGAIN },
-		/* about the data: halved with its letters until the bad one is alone */
-		{ 100, BATCH_WHOLE, true, "22021", BATCH_SPLIT },
+		/* perhaps about the outbox: what follows is put off first */
+		{ 100, BATCH_WHOLE, true, "57014", BATCH_PUT_OFF },
+		{ 100, BATCH_WHOLE, true, "55P03", BATCH_PUT_OFF },
+		{ 100, BATCH_WHOLE, true, "22021", BATCH_PUT_OFF },
+		{ 100, BATCH_WHOLE, true, "42501", BATCH_PUT_OFF },
+		{ 1, BATCH_WHOLE, true, "22P05", BATCH_PUT_OFF },
+		/* about the data: halved until the bad one is alone */
+		{ 100, BATCH_WITHOUT_EVENTS, true, "22021", BATCH_SPLIT },
 		{ 2, BATCH_WHOLE, false, "23514", BATCH_SPLIT },
-		{ 1, BATCH_WHOLE, true, "22P05", BATCH_DROP_LETTER },
-		{ 1, BATCH_WITHOUT_LETTER, true, "22021", BATCH_STRIP },
+		{ 1, BATCH_WITHOUT_EVENTS, true, "22021", BATCH_STRIP },
 		{ 1, BATCH_WHOLE, false, "22021", BATCH_STRIP },
 		{ 1, BATCH_BARE, true, "23514", BATCH_GIVE_UP },
 		{ 1, BATCH_BARE, true, "54000", BATCH_GIVE_UP },
-		/* about the schema or the rights: a letter must not prevent the result */
-		{ 100, BATCH_WHOLE, true, "42501", BATCH_SPLIT },
-		{ 1, BATCH_WHOLE, true, "42501", BATCH_DROP_LETTER },
 		/* and what no row can be at fault for is kept until somebody has mended it */
 		{ 1, BATCH_BARE, false, "42P01", BATCH_AGAIN },
 		{ 1, BATCH_BARE, false, "XX001", BATCH_AGAIN },
@@ -130,8 +133,8 @@ static size_t send_all(struct result_batch *batch, int64_t bad, size_t *recorded
 		return statements + send_all(batch, bad, recorded) +
 		       send_all(second, bad, recorded);
 	}
-	case BATCH_DROP_LETTER:
-		batch->form = BATCH_WITHOUT_LETTER;
+	case BATCH_PUT_OFF:
+		batch->form = BATCH_WITHOUT_EVENTS;
 		return statements + send_all(batch, bad, recorded);
 	case BATCH_STRIP:
 		batch->form = BATCH_BARE;
@@ -158,6 +161,35 @@ static void one_bad_row_stops_no_other(void **state)
 	}
 }
 
+static void what_is_to_follow_is_counted(void **state)
+{
+	(void)state;
+	struct result_batch *batch = batch_of(3);
+	assert_int_equal(batch_events(batch), 0);
+	batch->items[0]->has_letter = true;
+	batch->items[2]->has_emit = true;
+	assert_int_equal(batch_events(batch), 2);
+	batch_free(batch);
+}
+
+/* A batch of the largest answers that are kept is no statement that the server would refuse. */
+static void a_batch_is_bounded_in_bytes(void **state)
+{
+	(void)state;
+	static char body[BATCH_BYTES_MAX];
+	static const int64_t ids[] = { 1, 2, 3, 4, 5 };
+	struct result *list = list_of(ids, 5);
+	for (struct result *r = list; r; r = r->next)
+		buf_add(&r->body, body, r->key.id == 5 ? sizeof(body) : BATCH_BYTES_MAX / 2);
+	static const size_t taken[] = { 2, 2, 1 };
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+		struct result_batch *batch = batch_take(&list, 100);
+		assert_int_equal(batch->count, taken[i]);
+		batch_free(batch);
+	}
+	assert_null(list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +197,8 @@ int main(void)
 		cmocka_unit_test(halves_are_the_whole),
 		cmocka_unit_test(what_a_refusal_leads_to),
 		cmocka_unit_test(one_bad_row_stops_no_other),
+		cmocka_unit_test(what_is_to_follow_is_counted),
+		cmocka_unit_test(a_batch_is_bounded_in_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

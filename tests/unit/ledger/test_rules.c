@@ -36,7 +36,7 @@ struct applied {
 	struct {
 		char effect[48], key[600], tenant[200], provider_key[600], serial_key[600];
 		char url[9000], headers[2000];
-		char body[4000], why[512];
+		char body[4000], why[512], emit[4000];
 		bool dead, body_is_value;
 		uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
 		usec_t not_after, delay;
@@ -108,6 +108,7 @@ static void take(void *arg, const struct draft *draft)
 	copy_text(applied->drafts[i].url, sizeof(applied->drafts[i].url), &draft->url);
 	copy_text(applied->drafts[i].headers, sizeof(applied->drafts[i].headers), &draft->headers);
 	copy_text(applied->drafts[i].body, sizeof(applied->drafts[i].body), &draft->body);
+	copy_text(applied->drafts[i].emit, sizeof(applied->drafts[i].emit), &draft->emit);
 	memcpy(applied->drafts[i].why, draft->why, sizeof(draft->why));
 	memcpy(applied->drafts[i].fingerprint, draft->fingerprint, EFFECT_FINGERPRINT_SIZE);
 	applied->drafts[i].dead = draft->dead;
@@ -691,7 +692,7 @@ static void provider_keys_fit_the_profile(void **state)
 	struct world world;
 	struct conf_profile profile = { .max_length = 60, .characters = NULL };
 	char set[] = "a-zA-Z0-9:~_-", none[] = "";
-	struct buf out BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
+	struct buf out BUF_AUTO = { 0 }, header BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
 	struct buf hashed[LENGTH(cases)] = { 0 };
 
 	profile.characters = set;
@@ -726,8 +727,11 @@ static void provider_keys_fit_the_profile(void **state)
 		  STRICT, EFFECT("e", "topic = \"orders\";", "")))
 		fail_msg("%s", world.faults.data);
 	const struct target *target = rules_target(world.rules, 0);
-	assert_true(profile_header(target, "a\"b\\c", &line));
+	key_header(target->profile, &header);
+	assert_string_equal(header.data, "X-Key: \"");
+	assert_true(key_line(header.data, "a\"b\\c", &line));
 	assert_string_equal(line.data, "X-Key: \"a\\\"b\\\\c\"");
+	assert_false(key_line("", "k", &line));
 	buf_clear(&line);
 	assert_false(target_authorization(target, &line));
 	assert_int_equal(line.length, 0);
@@ -829,11 +833,201 @@ static void without_its_place_in_the_order_nothing_is_sent(void **state)
 	unload(&world);
 }
 
+/* --- what follows --- */
+
+#define EMIT(more)                                                                                 \
+	"{ name = \"e\"; " ON                                                                      \
+	"target = \"payments\"; key = \"${/id}\"; emit = { topic = \"done\"; "                     \
+	"type = \"paid\"; " more " }; }"
+#define EMITTED(key, hops, trace, payload)                                                         \
+	"{\"topic\":\"done\",\"type\":\"paid\"," key                                               \
+	"\"headers\":{\"content-type\":\"application/json\",\"cf-hops\":\"" hops "\"" trace        \
+	"},\"payload\":\"" payload "\"}"
+
+static void what_is_emitted_is_rendered_at_intake(void **state)
+{
+	(void)state;
+	static const char trace[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+	static const struct {
+		const char *effect, *value, *hops, *subject;
+		const char *emit;
+	} cases[] = {
+		{ EMIT("payload = \"{\\\"o\\\":${/id}}\";"), "{\"id\":1.10}", NULL, NULL,
+		  EMITTED("", "1", "", "{\\\"o\\\":1.10}") },
+		{ EMIT("payload = \"{\\\"o\\\":\\\"${/id}\\\"}\";"), "{\"id\":\"a\\u0000\\\"\\n\"}",
+		  NULL, "s", NULL },
+		{ EMIT("payload = \"{\\\"o\\\":\\\"${/n}\\\"}\";"), "{\"id\":1,\"n\":\"a\\\"\\n\"}",
+		  "3", "customer 9",
+		  EMITTED("\"key\":\"customer 9\",", "4", "",
+			  "{\\\"o\\\":\\\"a\\\\\\\"\\\\n\\\"}") },
+		{ EMIT("payload = \"[${provider_id},\\\"${provider_id}\\\"]\"; ordering_key = "
+		       "\"o-${/id}\";"),
+		  "{\"id\":7}", "15", "s",
+		  EMITTED("\"key\":\"o-7\",", "16", "", "[\\u0002,\\\"\\u0001\\\"]") },
+		/* and where there can be none, why */
+		{ EMIT("payload = \"{}\";"), "{\"id\":7}", "16", "s",
+		  "!its event is the end of a chain of 16, each emitted for the one before: the "
+		  "longest "
+		  "that is let go on" },
+		{ EMIT("payload = \"{}\";"), "{\"id\":7}", "999", "s",
+		  "!its event is the end of a chain" },
+		{ EMIT("payload = \"{}\";"), "{\"id\":7}", "2x", "s",
+		  "!its event is the end of a chain" },
+		{ EMIT("payload = \"{}\";"), "{\"id\":7}", "", "s",
+		  "!its event is the end of a chain" },
+		{ EMIT("payload = \"[${/none}]\";"), "{\"id\":7}", NULL, "s",
+		  "!emit.payload: ${/none} finds nothing" },
+		{ EMIT("payload = \"{}\"; ordering_key = \"${/none}\";"), "{\"id\":7}", NULL, "s",
+		  "!emit.ordering_key: ${/none} finds nothing" },
+		{ EMIT("payload = \"{}\"; ordering_key = \"${/k}\";"), "{\"id\":7,\"k\":\"a\\nb\"}",
+		  NULL, "s", "!emit.ordering_key: ${/k} holds CR, LF or NUL, which no header may" },
+		{ EMIT("payload = \"{}\"; ordering_key = \"${/k|}\";"), "{\"id\":7}", NULL, "s",
+		  EMITTED("", "1", "", "{}") },
+	};
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct event_header headers[4] = { HEADER("ce_type", "placed") };
+		struct event_source source = placed(cases[i].value);
+		static struct applied applied;
+		struct world world;
+		size_t count = 1;
+		if (cases[i].subject)
+			headers[count++] = (struct event_header){ "ce_subject", cases[i].subject,
+								  strlen(cases[i].subject) };
+		if (cases[i].hops)
+			headers[count++] = (struct event_header){ "cf-hops", cases[i].hops,
+								  strlen(cases[i].hops) };
+		source.headers = headers;
+		source.header_count = count;
+		if (!load(&world, PAYMENTS, "", cases[i].effect))
+			fail_msg("%s", world.faults.data);
+		if (!cases[i].emit) { /* poison: a NUL on a path that is used */
+			assert_int_equal(apply(&world, &source, &applied), RULES_POISON);
+			unload(&world);
+			continue;
+		}
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		assert_false(applied.drafts[0]
+				     .dead); /* it never keeps the effect from being performed */
+		const char *emit = applied.drafts[0].emit;
+		if (*cases[i].emit == '!' ? strncmp(emit, cases[i].emit, strlen(cases[i].emit)) != 0
+					  : strcmp(emit, cases[i].emit) != 0)
+			fail_msg("case %zu: %s", i, emit);
+		unload(&world);
+	}
+
+	/* the trace goes on */
+	const struct event_header headers[] = { HEADER("ce_type", "placed"),
+						{ "traceparent", trace, strlen(trace) } };
+	struct event_source source = placed("{\"id\":1}");
+	static struct applied applied;
+	struct world world;
+	source.headers = headers;
+	source.header_count = LENGTH(headers);
+	assert_true(load(&world, PAYMENTS, "", EMIT("payload = \"{}\";")));
+	assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+	assert_string_equal(applied.drafts[0].emit,
+			    EMITTED("", "1",
+				    ",\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-"
+				    "b7ad6b7169203331-01\"",
+				    "{}"));
+	unload(&world);
+}
+
+/* The request does not tell what follows from it: the same request is the same effect. */
+static void what_is_emitted_is_not_part_of_the_request(void **state)
+{
+	(void)state;
+	static const char *const effects[] = {
+		EMIT("payload = \"{}\";"),
+		EMIT("payload = \"[${/x}]\"; ordering_key = \"k\";"),
+	};
+	uint8_t prints[LENGTH(effects)][EFFECT_FINGERPRINT_SIZE];
+	for (size_t i = 0; i < LENGTH(effects); i++) {
+		struct event_source source = placed("{\"id\":1,\"x\":2}");
+		static struct applied applied;
+		struct world world;
+		assert_true(load(&world, PAYMENTS, "", effects[i]));
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		memcpy(prints[i], applied.drafts[0].fingerprint, sizeof(prints[i]));
+		unload(&world);
+	}
+	assert_memory_equal(prints[0], prints[1], sizeof(prints[0]));
+}
+
+/* A payload that no broker would take, or a key that no header holds, is refused before anything is
+ * sent, and says so. */
+static void what_is_too_large_is_not_emitted(void **state)
+{
+	(void)state;
+	static const char *const effects[] = {
+		EMIT("payload = \"\\\"${/x}\\\"\";"),
+		EMIT("payload = \"{}\"; ordering_key = \"${/x}\";"),
+	};
+	static const char *const faults[] = { "!emit.payload: 971002 bytes long",
+					      "!emit.ordering_key: 971000 bytes long" };
+	struct buf value BUF_AUTO = { 0 };
+	buf_add_text(&value, "{\"id\":1,\"x\":\"");
+	for (int i = 0; i < 971000; i++)
+		buf_add_char(&value, 'x');
+	buf_add_text(&value, "\"}");
+	for (size_t i = 0; i < LENGTH(effects); i++) {
+		struct event_source source = placed(value.data);
+		static struct applied applied;
+		struct world world;
+		assert_true(load(&world, PAYMENTS, "", effects[i]));
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		assert_false(applied.drafts[0].dead);
+		if (strncmp(applied.drafts[0].emit, faults[i], strlen(faults[i])) != 0)
+			fail_msg("%s", applied.drafts[0].emit);
+		unload(&world);
+	}
+}
+
+static void a_chain_that_bites_its_tail_is_warned_of(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *effect;
+		bool warns;
+	} cases[] = {
+		{ "emit = { topic = \"orders\"; type = \"placed\"; payload = \"{}\"; };", true },
+		{ "emit = { topic = \"orders\"; type = \"paid\"; payload = \"{}\"; };", false },
+		{ "emit = { topic = \"other\"; type = \"placed\"; payload = \"{}\"; };", false },
+	};
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct world world;
+		struct buf effect BUF_AUTO = { 0 };
+		buf_addf(&effect,
+			 "{ name = \"e\"; on = { topic = \"orders\"; type = \"placed\"; }; "
+			 "target = \"payments\"; retention = \"forever\"; key = \"${/id}\"; %s }",
+			 cases[i].effect);
+		if (!load(&world, PAYMENTS, "", effect.data))
+			fail_msg("%s", world.faults.data);
+		assert_int_equal(strstr(buf_text(&world.warnings),
+					"leads to this very effect again") != NULL,
+				 cases[i].warns);
+		unload(&world);
+	}
+}
+
+static void a_shadow_is_known_from_the_start(void **state)
+{
+	(void)state;
+	struct world world;
+	assert_true(load(&world, PAYMENTS, "",
+			 "{ name = \"e\"; " ON
+			 "target = \"payments\"; key = \"${/id}\"; shadow = true; }, "
+			 "{ name = \"f\"; " ON "target = \"payments\"; key = \"${/id}\"; }"));
+	assert_true(rules_find(world.rules, "e", 1)->shadow);
+	assert_false(rules_find(world.rules, "f", 1)->shadow);
+	unload(&world);
+}
+
 static void secrets_are_read_and_kept_apart(void **state)
 {
 	(void)state;
 	char path[] = "/tmp/counterfoil-secret-XXXXXX";
-	struct buf target BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
+	struct buf target BUF_AUTO = { 0 }, header BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
 	struct world world;
 	static struct applied applied;
 	struct event_source source = placed("{}");
@@ -851,7 +1045,8 @@ static void secrets_are_read_and_kept_apart(void **state)
 	assert_true(target_authorization(rules_target(world.rules, 0), &line));
 	assert_string_equal(line.data, "Authorization: Bearer sk_test_1");
 	buf_clear(&line);
-	assert_true(profile_header(rules_target(world.rules, 0), "k", &line));
+	key_header(rules_target(world.rules, 0)->profile, &header);
+	assert_true(key_line(header.data, "k", &line));
 	assert_string_equal(line.data, "Idempotency-Key: k");
 	assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
 	assert_null(strstr(applied.drafts[0].headers, "sk_test"));
@@ -869,7 +1064,7 @@ static void signing_keys_are_read_and_kept_apart(void **state)
 {
 	(void)state;
 	char path[] = "/tmp/counterfoil-secret-XXXXXX";
-	struct buf target BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
+	struct buf target BUF_AUTO = { 0 }, header BUF_AUTO = { 0 }, line BUF_AUTO = { 0 };
 	struct world world;
 	static struct applied applied;
 	struct event_source source = placed("{}");
@@ -887,7 +1082,8 @@ static void signing_keys_are_read_and_kept_apart(void **state)
 	assert_null(strstr(buf_text(&world.warnings), "secret_file"));
 	assert_non_null(rules_target(world.rules, 0)->signing);
 	assert_false(target_authorization(rules_target(world.rules, 0), &line));
-	assert_true(profile_header(rules_target(world.rules, 0), "k", &line));
+	key_header(rules_target(world.rules, 0)->profile, &header);
+	assert_true(key_line(header.data, "k", &line));
 	assert_string_equal(line.data, "webhook-id: k");
 	assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
 	assert_null(strstr(applied.drafts[0].headers, "webhook"));
@@ -1064,6 +1260,11 @@ int main(void)
 		cmocka_unit_test(tenants_do_not_meet_at_the_provider),
 		cmocka_unit_test(what_is_sent_one_at_a_time),
 		cmocka_unit_test(without_its_place_in_the_order_nothing_is_sent),
+		cmocka_unit_test(what_is_emitted_is_rendered_at_intake),
+		cmocka_unit_test(what_is_emitted_is_not_part_of_the_request),
+		cmocka_unit_test(what_is_too_large_is_not_emitted),
+		cmocka_unit_test(a_chain_that_bites_its_tail_is_warned_of),
+		cmocka_unit_test(a_shadow_is_known_from_the_start),
 		cmocka_unit_test(secrets_are_read_and_kept_apart),
 		cmocka_unit_test(signing_keys_are_read_and_kept_apart),
 		cmocka_unit_test(faults_have_a_place_and_a_remedy),

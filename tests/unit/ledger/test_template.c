@@ -106,6 +106,11 @@ static const struct render_case render_cases[] = {
 	{ TEMPLATE_TEXT, "${/null|was null}", "was null" },
 	{ TEMPLATE_TEXT, "[${/empty|unused}]", "[]" },
 	{ TEMPLATE_TEXT, "${/crlf}", "a\r\nX-Evil: 1" },
+	/* What is emitted: the provider's id is known later. */
+	{ TEMPLATE_EMIT, "{\"c\":${provider_id},\"o\":${/id}}", "{\"c\":\x02,\"o\":42}" },
+	{ TEMPLATE_EMIT, "[\"x ${provider_id}\", \"${/quote}\"]", "[\"x \x01\", \"\\\"},{\\\"\"]" },
+	{ TEMPLATE_EMIT, "${/map}", "{ \"k\":null }" },
+	{ TEMPLATE_EMIT, "{\"a\":${/none|null}}", "{\"a\":null}" },
 	/* Numbers as they were written. */
 	{ TEMPLATE_TEXT, "${/big} ${/price} ${/neg}", "9223372036854775807123 1.10 -0" },
 	{ TEMPLATE_PATH, "/v1/${/big}", "/v1/9223372036854775807123" },
@@ -291,6 +296,12 @@ static const struct render_case refused_cases[] = {
 	{ TEMPLATE_JSON, "[${/a|none}]", "outside of quotes a default is JSON" },
 	{ TEMPLATE_JSON, "[${/a|}]", "outside of quotes a default is JSON" },
 	{ TEMPLATE_JSON, "[${/a|1,2}]", "outside of quotes a default is JSON" },
+	{ TEMPLATE_EMIT, "{${provider_id}}", "this is no JSON" },
+	{ TEMPLATE_EMIT, "id ${provider_id}", "this is no JSON" },
+	{ TEMPLATE_EMIT, "", "this is no JSON" },
+	{ TEMPLATE_EMIT, "${provider_id|x}", "without an id it is null" },
+	{ TEMPLATE_JSON, "{\"a\":${provider_id}}", "${provider_id} exists only in emit.payload" },
+	{ TEMPLATE_KEY, "a:${provider_id}", "${provider_id} exists only in emit.payload" },
 	{ TEMPLATE_SECRET, "Bearer ${/a}", "auth can use only ${secret}" },
 	{ TEMPLATE_SECRET, "Bearer ${secret|x}", "this place takes no default" },
 };
