@@ -32,23 +32,45 @@ static const char release_usage[] =
 	"  --reason TEXT  for the audit\n"
 	"  --dry-run      only say what would come of it\n";
 
-static bool is_configured(const struct call *call)
+static bool is_called(const struct conf_target *target, const char *name)
+{
+	bool called = strcmp(target->name, name) == 0;
+	for (size_t i = 0; i < target->alias.count && !called; i++)
+		called = strcmp(target->alias.items[i], name) == 0;
+	return called;
+}
+
+/* NULL: it is not in this configuration. */
+static const struct conf_target *find_target(const struct call *call)
 {
 	const struct conf *conf = call->conf;
 	for (size_t i = 0; i < conf->target_count; i++)
-		if (strcmp(conf->targets[i].name, call->target) == 0)
-			return true;
-	return false;
+		if (is_called(&conf->targets[i], call->target))
+			return &conf->targets[i];
+	return NULL;
+}
+
+/* Its keys are recorded under the first name that it ever had. */
+static void add_names(const struct call *call, const struct conf_target *target,
+		      struct pg_array *names)
+{
+	pg_array_init(names, PG_TEXT);
+	for (size_t i = 0; target && i < target->alias.count; i++)
+		pg_array_text(names, target->alias.items[i]);
+	pg_array_text(names, target ? target->name : call->target);
 }
 
 static bool give_order(struct call *call, const char *operation, PGresult **verdict_r)
 {
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	PG_ARRAY_AUTO struct pg_array names = { 0 };
 	BUF_AUTO struct buf claims = { 0 };
+	const struct conf_target *target = find_target(call);
 	order_claims(&claims);
+	add_names(call, target, &names);
 	pg_add_text(&params, call->name);
-	pg_add_text(&params, call->target);
-	pg_add_bool(&params, call->force || is_configured(call));
+	pg_add_array(&params, &names);
+	pg_add_bool(&params, call->force || target);
 	pg_add_text(&params, operation);
 	pg_add_text(&params, call->reason);
 	pg_add_text(&params, buf_text(&claims));

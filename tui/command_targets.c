@@ -24,8 +24,11 @@ static bool read_targets(struct call *call, PGresult **rows_r)
 	PG_ARRAY_AUTO struct pg_array names = { 0 };
 	const struct conf *conf = call->conf;
 	pg_array_init(&names, PG_TEXT);
-	for (size_t i = 0; i < conf->target_count; i++)
-		pg_array_text(&names, conf->targets[i].name);
+	for (size_t i = 0; i < conf->target_count; i++) {
+		const struct conf_target *target = &conf->targets[i];
+		/* its keys are recorded under the first name that it ever had */
+		pg_array_text(&names, target->alias.count ? target->alias.items[0] : target->name);
+	}
 	pg_add_array(&params, &names);
 	pg_add_int8(&params, conf->console.count_cap);
 	return call_query(call, SQL_TARGETS, &params, rows_r);
@@ -66,9 +69,9 @@ static void add_time(struct table *table, const PGresult *rows, int row, int col
 {
 	char text[FORMAT_SIZE];
 	const usec_t time = pg_get_time(rows, row, column);
-	table_add(table, time == USEC_NEVER ? NULL
-					    : format_time(time, pg_get_time(rows, row, GATE_NOW),
-							  zone, text));
+	table_add(table, time == USEC_NEVER
+				 ? NULL
+				 : format_time(time, pg_get_time(rows, row, GATE_NOW), zone, text));
 }
 
 static void add_waiting(struct table *table, int64_t count, int64_t cap)

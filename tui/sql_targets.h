@@ -49,7 +49,7 @@ static const char SQL_TARGETS[] =
 	"     WHERE i.program = 'ledger' AND i.until > now()), now()"
 	" FROM said s ORDER BY s.target";
 
-/* $1 hold or release, $2 target, $3 known, $4 operation, $5 reason, $6 claims, $7 dry run. The
+/* $1 hold or release, $2 its names, $3 known, $4 operation, $5 reason, $6 claims, $7 dry run. The
  * columns are those of a verdict. */
 static const char SQL_HOLD_TARGET[] =
 	"SELECT result, action, detail, from_state::text, to_state::text"

@@ -121,81 +121,87 @@ END $f$;
 REVOKE ALL ON FUNCTION counterfoil.pause FROM PUBLIC;
 
 -- Holds a target, or releases it: nothing is sent to one that is held, until a person releases it.
--- A release lifts whatever holds it back: a hold, its own or a person's, an open breaker, a pause, that
--- it is gone. A name that nobody has seen is refused, unless the client knows it: a slip in an
--- incident must not pass for a hold. The same operation asked for again gets its first answer. A dry
--- run needs no operation and writes nothing.
-CREATE FUNCTION counterfoil.hold_target(action text, target text, known boolean, operation uuid,
+-- `names` are those that one target has or had, first the one under which its keys are recorded: that
+-- is held, and all are released. A release lifts whatever holds it back: a hold, its own or a
+-- person's, an open breaker, a pause, that it is gone. A name that nobody has seen is refused, unless
+-- the client knows it: a slip in an incident must not pass for a hold. The same operation asked for
+-- again gets its first answer. A dry run needs no operation and writes nothing.
+CREATE FUNCTION counterfoil.hold_target(action text, names text[], known boolean, operation uuid,
    reason text, claims jsonb, dry_run boolean DEFAULT false)
 RETURNS counterfoil.verdict
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 #variable_conflict use_column
 DECLARE
-  about text := 'target ' || hold_target.target;
+  subject text := 'target ' || hold_target.names[1];
   -- 'system' is the ledgers' own word, and what it holds they may open again
   who text := CASE session_user WHEN 'system' THEN '"system"' ELSE session_user END
     || coalesce(' (' || (hold_target.claims ->> 'user') || ')', '');
   a counterfoil.audit;
   t counterfoil.target_state;
-  n counterfoil.target_state;
   v counterfoil.verdict := ('done', hold_target.action, '', NULL, NULL);
+  lifted text;
+  before jsonb;
 BEGIN
-  IF hold_target.action NOT IN ('hold', 'release') OR nullif(hold_target.target, '') IS NULL THEN
+  IF hold_target.action NOT IN ('hold', 'release') OR nullif(hold_target.names[1], '') IS NULL THEN
     RAISE EXCEPTION 'hold or release which target?' USING ERRCODE = '22023';
   END IF;
   IF NOT hold_target.dry_run THEN
     PERFORM set_config('synchronous_commit', 'on', true);
     -- a target that nothing was ever written of has no row to lock
-    PERFORM pg_advisory_xact_lock(1129270862, hashtext(hold_target.target));
+    PERFORM pg_advisory_xact_lock(1129270862, hashtext(hold_target.names[1]));
     SELECT * INTO a FROM counterfoil.audit x WHERE x.operation = hold_target.operation;
     IF FOUND THEN
-      IF (a.action, a.subject) IS DISTINCT FROM (hold_target.action, about) THEN
+      IF (a.action, a.subject) IS DISTINCT FROM (hold_target.action, subject) THEN
         RAISE EXCEPTION 'operation % was about something else', hold_target.operation USING ERRCODE = '23505';
       END IF;
       RETURN (a.result, a.action, a.detail, NULL, NULL)::counterfoil.verdict;
     END IF;
-    PERFORM FROM counterfoil.target_state x WHERE x.target = hold_target.target FOR UPDATE;
+    PERFORM FROM counterfoil.target_state x WHERE x.target = ANY (hold_target.names)
+    ORDER BY x.target FOR UPDATE;
   END IF;
-  SELECT * INTO t FROM counterfoil.target_state x WHERE x.target = hold_target.target;
-  IF NOT FOUND AND NOT hold_target.known AND NOT EXISTS (SELECT FROM counterfoil.effect_state s
-      WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = hold_target.target) THEN
+  SELECT jsonb_agg(to_jsonb(x) ORDER BY x.target), string_agg(y.lifted, ', ' ORDER BY x.target)
+  INTO before, lifted
+  FROM counterfoil.target_state x, LATERAL (SELECT nullif(concat_ws(', ',
+      CASE WHEN x.held THEN format('held by %s: %s', x.held_by, coalesce(x.hold_reason, 'no reason was given')) END,
+      CASE WHEN x.breaker_until IS NOT NULL THEN 'with its breaker open' END,
+      CASE WHEN x.paused_until > now() THEN 'paused until ' || date_trunc('second', x.paused_until) END), '') AS lifted) y
+  WHERE x.target = ANY (hold_target.names);
+  SELECT * INTO t FROM counterfoil.target_state x
+  WHERE x.target = ANY (hold_target.names) AND x.held AND x.held_by <> 'system' LIMIT 1;
+  IF before IS NULL AND NOT hold_target.known AND NOT EXISTS (SELECT FROM counterfoil.effect_state s
+      WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = ANY (hold_target.names)) THEN
     v.result := 'missing';
     v.detail := 'no target of this name has been seen';
     RETURN v;
-  ELSIF hold_target.action = 'hold' AND t.held AND t.held_by <> 'system' THEN
+  ELSIF hold_target.action = 'hold' AND t.held THEN
     v.result := 'already';
     v.detail := format('%s has held it since %s: %s', t.held_by, date_trunc('second', t.held_since),
       coalesce(t.hold_reason, 'no reason was given'));
   ELSIF hold_target.action = 'hold' THEN
     v.detail := 'nothing is sent to it until it is released; what is in flight ends';
+  ELSIF lifted IS NULL THEN
+    v.result := 'already';
+    v.detail := 'nothing holds it back';
   ELSE
-    v.detail := concat_ws(', ',
-      CASE WHEN t.held THEN format('held by %s: %s', t.held_by, coalesce(t.hold_reason, 'no reason was given')) END,
-      CASE WHEN t.breaker_until IS NOT NULL THEN 'with its breaker open' END,
-      CASE WHEN t.paused_until > now() THEN 'paused until ' || date_trunc('second', t.paused_until) END);
-    IF v.detail = '' THEN
-      v.result := 'already';
-      v.detail := 'nothing holds it back';
-    ELSE
-      v.detail := 'its keys are sent again; it was ' || v.detail;
-    END IF;
+    v.detail := 'its keys are sent again; it was ' || lifted;
   END IF;
   IF hold_target.dry_run THEN RETURN v; END IF;
-  IF v.result = 'done' THEN
+  IF v.result = 'done' AND hold_target.action = 'hold' THEN
     INSERT INTO counterfoil.target_state AS x (target, held, hold_reason, held_by, held_since)
-    SELECT hold_target.target, h.held, CASE WHEN h.held THEN nullif(hold_target.reason, '') END,
-      CASE WHEN h.held THEN who END, CASE WHEN h.held THEN now() END
-    FROM (SELECT hold_target.action = 'hold' AS held) h
-    ON CONFLICT (target) DO UPDATE SET held = excluded.held, hold_reason = excluded.hold_reason,
+    VALUES (hold_target.names[1], true, nullif(hold_target.reason, ''), who, now())
+    ON CONFLICT (target) DO UPDATE SET held = true, hold_reason = excluded.hold_reason,
       held_by = excluded.held_by, held_since = excluded.held_since, probe_at = NULL,
-      paused_until = CASE WHEN excluded.held THEN x.paused_until END,
-      breaker_until = CASE WHEN excluded.held THEN x.breaker_until END, changed_at = clock_timestamp()
-    RETURNING x.* INTO n;
+      changed_at = clock_timestamp();
+  ELSIF v.result = 'done' THEN
+    UPDATE counterfoil.target_state x SET held = false, hold_reason = NULL, held_by = NULL, held_since = NULL,
+      probe_at = NULL, paused_until = NULL, breaker_until = NULL, changed_at = clock_timestamp()
+    WHERE x.target = ANY (hold_target.names);
   END IF;
   INSERT INTO counterfoil.audit (operation, claims, action, subject, result, detail, reason, before, after)
-  VALUES (hold_target.operation, coalesce(hold_target.claims, '{}'), hold_target.action, about, v.result,
-    v.detail, nullif(hold_target.reason, ''), CASE WHEN t.target IS NOT NULL THEN to_jsonb(t) END,
-    CASE WHEN v.result = 'done' THEN to_jsonb(n) END);
+  VALUES (hold_target.operation, coalesce(hold_target.claims, '{}'), hold_target.action, subject, v.result,
+    v.detail, nullif(hold_target.reason, ''), before, CASE WHEN v.result = 'done' THEN
+      (SELECT jsonb_agg(to_jsonb(x) ORDER BY x.target) FROM counterfoil.target_state x
+       WHERE x.target = ANY (hold_target.names)) END);
   RETURN v;
 END $f$;
 REVOKE ALL ON FUNCTION counterfoil.hold_target FROM PUBLIC;

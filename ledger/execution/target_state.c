@@ -11,11 +11,6 @@
 #define TRIAL_FOR   (5 * USEC_SEC)                /* within it a key must be claimed */
 #define PAUSE_STEP  (50 * USEC_MS)                /* a pause longer by less is not written */
 
-static const char *name_of(const struct target_state *state)
-{
-	return state->target->conf->name;
-}
-
 /* --- holds, on their way to the database --- */
 
 static void write_hold(struct target_state *state);
@@ -29,14 +24,14 @@ static void report_hold(const struct target_state *state, bool changed)
 		break;
 	case GATE_HELD:
 		log_error(state->log, "target held: it refuses us, not the keys",
-			  LOG_TEXT("target", name_of(state)), LOG_TEXT("reason", state->reason));
+			  LOG_TEXT("target", state->name), LOG_TEXT("reason", state->reason));
 		break;
 	case GATE_DISABLED:
 		log_error(state->log, "target disabled: its endpoint is gone, until it is released",
-			  LOG_TEXT("target", name_of(state)), LOG_TEXT("reason", state->reason));
+			  LOG_TEXT("target", state->name), LOG_TEXT("reason", state->reason));
 		break;
 	case GATE_OPENED:
-		log_warn(state->log, "target open again", LOG_TEXT("target", name_of(state)));
+		log_warn(state->log, "target open again", LOG_TEXT("target", state->name));
 		break;
 	}
 }
@@ -64,7 +59,7 @@ static void write_hold(struct target_state *state)
 		return;
 	state->hold_sent = state->hold;
 	crash_point("target_decide.send");
-	pg_add_text(&params, name_of(state));
+	pg_add_text(&params, state->name);
 	if (state->hold == GATE_OPENED) {
 		pg_send(state->pg, SQL_TARGET_OPEN, &params, on_hold, state);
 	} else {
@@ -98,7 +93,7 @@ static void on_probe(void *arg, const PGresult *result, const struct pg_error *e
 		return;
 	crash_point("target_probe.answered");
 	state->gate.probe_until = usec_boot() + PROBE_FOR;
-	log_info(state->log, "probing a held target", LOG_TEXT("target", name_of(state)));
+	log_info(state->log, "probing a held target", LOG_TEXT("target", state->name));
 }
 
 static void ask_probe(struct target_state *state)
@@ -109,7 +104,7 @@ static void ask_probe(struct target_state *state)
 		return;
 	state->probing = true;
 	crash_point("target_probe.send");
-	pg_add_text(&params, name_of(state));
+	pg_add_text(&params, state->name);
 	pg_add_interval(&params, PROBE_EVERY);
 	pg_send(state->pg, SQL_TARGET_PROBE, &params, on_probe, state);
 	crash_point("target_probe.sent");
@@ -141,7 +136,7 @@ static void write_trip(struct target_state *state)
 		return;
 	state->trip_sent = state->trip;
 	crash_point("breaker_move.send");
-	pg_add_text(&params, name_of(state));
+	pg_add_text(&params, state->name);
 	if (state->trip != BREAKER_OPENED)
 		pg_add_time(&params, state->trial);
 	if (state->trip != BREAKER_HEALED)
@@ -157,7 +152,7 @@ static void write_trip(struct target_state *state)
 static void report_trip(const struct target_state *state, enum breaker_news news,
 			const struct verdict *verdict)
 {
-	const char *name = name_of(state), *why = verdict->error_class;
+	const char *name = state->name, *why = verdict->error_class;
 	switch (news) {
 	case BREAKER_SAME:
 		break;
@@ -197,7 +192,7 @@ static void on_trial(void *arg, const PGresult *result, const struct pg_error *e
 	crash_point("breaker_trial.answered");
 	state->trial = pg_get_time(result, 0, 0);
 	breaker_grant(&state->gate.breaker, usec_boot() + TRIAL_FOR);
-	log_info(state->log, "breaker lets one key through", LOG_TEXT("target", name_of(state)));
+	log_info(state->log, "breaker lets one key through", LOG_TEXT("target", state->name));
 }
 
 /* One that came to nothing, for want of a key, is asked for again before others may. */
@@ -209,7 +204,7 @@ static void ask_trial(struct target_state *state)
 		return;
 	state->trying = true;
 	crash_point("breaker_trial.send");
-	pg_add_text(&params, name_of(state));
+	pg_add_text(&params, state->name);
 	pg_add_interval(&params, state->trial_length);
 	pg_add_time(&params, state->trial);
 	pg_send(state->pg, SQL_BREAKER_TRIAL, &params, on_trial, state);
@@ -223,7 +218,8 @@ static void on_pause(void *arg, const PGresult *result, const struct pg_error *e
 	struct target_state *state = arg;
 	(void)result;
 	state->pausing--;
-	state->pause_seen = !error; /* if it is not known elsewhere, it is met there by its own 429 */
+	state->pause_seen =
+		!error; /* if it is not known elsewhere, it is met there by its own 429 */
 	crash_point("target_pause.answered");
 }
 
@@ -233,7 +229,7 @@ static void write_pause(struct target_state *state, usec_t length)
 	if (!pg_up(state->pg))
 		return;
 	state->pausing++;
-	pg_add_text(&params, name_of(state));
+	pg_add_text(&params, state->name);
 	pg_add_interval(&params, length);
 	crash_point("target_pause.send");
 	pg_send(state->pg, SQL_TARGET_PAUSE, &params, on_pause, state);
@@ -259,7 +255,7 @@ void target_state_see_hold(struct target_state *state, bool held, bool probed, c
 		return;
 	if (gate->held != held)
 		log_warn(state->log, held ? "target is held" : "target is open",
-			 LOG_TEXT("target", name_of(state)), LOG_TEXT("reason", reason));
+			 LOG_TEXT("target", state->name), LOG_TEXT("reason", reason));
 	gate->held = held;
 	gate->probed = probed;
 	if (!held)
@@ -301,7 +297,7 @@ void target_state_see_breaker(struct target_state *state, usec_t until, usec_t l
 	const bool closed = until == USEC_NEVER;
 	if (closed != breaker_closed(breaker))
 		log_info(state->log, closed ? "breaker is closed" : "breaker is open",
-			 LOG_TEXT("target", name_of(state)));
+			 LOG_TEXT("target", state->name));
 	state->trial = USEC_NEVER;
 	if (closed)
 		breaker_see_closed(breaker, now);
@@ -329,6 +325,7 @@ void target_state_init(struct target_state *state, struct log *log, struct pg *p
 		.log = log,
 		.pg = pg,
 		.target = target,
+		.name = of->name,
 		.trial_length = TRIAL_FOR + conf->ledger.lease + of->connect_timeout + of->timeout,
 		.trial = USEC_NEVER,
 		.gate.webhook = target->signing != NULL,

@@ -13,6 +13,7 @@ struct target_state {
 	struct log *log;
 	struct pg *pg;
 	const struct target *target;
+	const char *name;    /* of its row: the one under which its keys are recorded */
 	usec_t trial_length; /* longer than a trial can take */
 	struct gate gate;
 

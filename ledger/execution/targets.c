@@ -40,31 +40,42 @@ enum {
 	COLUMN_BREAKER_UNTIL,
 };
 
-static struct target_state *find(struct targets *targets, const char *name)
+static bool is_called(const struct target_state *state, const char *name)
 {
-	for (size_t i = 0; name && i < targets->count; i++) {
-		if (!strcmp(targets->states[i].target->conf->name, name))
-			return &targets->states[i];
+	return !strcmp(state->target->conf->name, name);
+}
+
+/* What all rows of one target say: it may have several names, and whoever holds it holds it by any
+ * of them. */
+struct seen {
+	bool held, probed;
+	const char *reason;
+	usec_t pause;
+	usec_t breaker_until, breaker_left; /* of the row that we write */
+};
+
+static void add_row(struct seen *seen, const struct target_state *state, const PGresult *result,
+		    int row)
+{
+	const usec_t pause = pg_get_int8(result, row, COLUMN_PAUSE);
+	if (pg_get_bool(result, row, COLUMN_HELD)) {
+		const bool probed = pg_get_bool(result, row, COLUMN_PROBED);
+		seen->probed = seen->held ? seen->probed && probed : probed;
+		seen->held = true;
+		seen->reason = pg_get_text(result, row, COLUMN_REASON);
 	}
-	return NULL;
+	seen->pause = pause > seen->pause ? pause : seen->pause;
+	if (!strcmp(pg_get_text(result, row, COLUMN_TARGET), state->name)) {
+		seen->breaker_until = pg_get_time(result, row, COLUMN_BREAKER_UNTIL);
+		seen->breaker_left = pg_get_int8(result, row, COLUMN_BREAKER_LEFT);
+	}
 }
 
-static void take_row(struct target_state *state, const PGresult *result, int row)
+static void take_seen(struct target_state *state, const struct seen *seen)
 {
-	const usec_t until = pg_get_time(result, row, COLUMN_BREAKER_UNTIL);
-	target_state_see_hold(state, pg_get_bool(result, row, COLUMN_HELD),
-			      pg_get_bool(result, row, COLUMN_PROBED),
-			      pg_get_text(result, row, COLUMN_REASON));
-	target_state_see_pause(state, pg_get_int8(result, row, COLUMN_PAUSE));
-	target_state_see_breaker(state, until, pg_get_int8(result, row, COLUMN_BREAKER_LEFT));
-}
-
-/* Nothing has ever been written of it. */
-static void take_no_row(struct target_state *state)
-{
-	target_state_see_hold(state, false, false, "");
-	target_state_see_pause(state, 0);
-	target_state_see_breaker(state, USEC_NEVER, 0);
+	target_state_see_hold(state, seen->held, seen->probed, seen->reason);
+	target_state_see_pause(state, seen->pause);
+	target_state_see_breaker(state, seen->breaker_until, seen->breaker_left);
 }
 
 /* Of several the others may not know of us yet. */
@@ -78,18 +89,15 @@ static void take_ledgers(const struct targets *targets, struct target_state *sta
 
 static void take_rows(struct targets *targets, const PGresult *result)
 {
-	bool *seen = mem_zero(targets->count + 1);
-	for (int row = 0; row < pg_rows(result); row++) {
-		struct target_state *state = find(targets, pg_get_text(result, row, COLUMN_TARGET));
-		if (!state)
-			continue;
-		seen[state - targets->states] = true;
-		take_row(state, result, row);
-	}
 	for (size_t i = 0; i < targets->count; i++) {
 		struct target_state *state = &targets->states[i];
-		if (!seen[i])
-			take_no_row(state);
+		struct seen seen = { .reason = "", .breaker_until = USEC_NEVER };
+		for (int row = 0; row < pg_rows(result); row++) {
+			const char *name = pg_get_text(result, row, COLUMN_TARGET);
+			if (name && is_called(state, name))
+				add_row(&seen, state, result, row);
+		}
+		take_seen(state, &seen);
 		take_ledgers(targets, state, pg_get_int8(result, 0, COLUMN_LEDGERS));
 		state->gate.known = true;
 		target_state_write(state);
@@ -97,7 +105,6 @@ static void take_rows(struct targets *targets, const PGresult *result)
 			target_state_ask(state);
 	}
 	targets->joining = false;
-	free(seen);
 }
 
 static void on_read(void *arg, const PGresult *result, const struct pg_error *error)

@@ -270,7 +270,7 @@ def test_a_person_holds_a_target_and_releases_it(settle: Settle):
     assert order(world, "release")["result"] == "already"
     assert world.query("SELECT DISTINCT state::text, attempts, tries FROM counterfoil.effect_state"
                        ) == [("completed", 1, 1)]
-    audit = world.query("SELECT action, subject, result, reason, before ->> 'held', after ->> 'held' "
+    audit = world.query("SELECT action, subject, result, reason, before -> 0 ->> 'held', after -> 0 ->> 'held' "
                         "FROM counterfoil.audit ORDER BY id")
     assert audit == [("hold", "target payments", "done", "they charge twice", None, "true"),
                      ("hold", "target payments", "already", "again", "true", None),
@@ -323,7 +323,7 @@ def test_a_slip_is_no_hold(settle: Settle):
 def test_an_order_is_carried_out_once(settle: Settle):
     """The same operation asked for again gets its first answer, and about another target none."""
     world = settle(ledgers=0)
-    call = ("SELECT (counterfoil.hold_target(%s, %s, true, %s, 'why', '{}')).result")
+    call = "SELECT (counterfoil.hold_target(%s, ARRAY[%s], true, %s, 'why', '{}')).result"
     operation = "00000000-0000-4000-8000-000000000001"
     assert world.value(call, ("hold", "payments", operation)) == "done"
     order(world, "release")
