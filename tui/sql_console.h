@@ -180,6 +180,8 @@ static const char SQL_NAMED[] =
 	X(KEY_NUMBER, "x.key_no")                                                                  \
 	X(KEY_STORED, "x.stored")                                                                  \
 	X(KEY_RESEND, "e.resend")                                                                  \
+	X(KEY_EMIT_DUE, "x.emit_due")                                                              \
+	X(KEY_EMIT_FAILED, "x.emit_failed")                                                        \
 	X(KEY_RESOLUTION, "x.resolution")                                                          \
 	X(KEY_NOTE, "(SELECT a.reason FROM counterfoil.audit a WHERE a.effect_id = e.id"           \
 		    " AND a.action = 'note' AND a.result = 'done'"                                 \

@@ -44,6 +44,8 @@ void story_read(const PGresult *key, char *owner, struct story *story_r)
 		.stale = pg_get_bool(key, 0, KEY_STALE),
 		.held = pg_get_bool(key, 0, KEY_HELD),
 		.ledgers = pg_get_bool(key, 0, KEY_LEDGERS),
+		.emit_due = pg_get_bool(key, 0, KEY_EMIT_DUE),
+		.emit_failed = pg_get_bool(key, 0, KEY_EMIT_FAILED),
 	};
 }
 
@@ -154,6 +156,11 @@ static void tell_dead(const struct story *story, struct buf *out)
 
 static void tell_completed(const struct story *story, struct buf *out)
 {
+	if (strcmp(story->outcome ? story->outcome : "", "shadow") == 0) {
+		buf_add_text(out, "Recorded and rendered, and on purpose not sent: its effect was "
+				  "in shadow when the event came.");
+		return;
+	}
 	buf_add_text(out, story->resolution ? "A person found out that it happened"
 					    : "The provider said yes");
 	if (story->provider_id && *story->provider_id)
@@ -161,6 +168,16 @@ static void tell_completed(const struct story *story, struct buf *out)
 	buf_add_text(out, ". Tried ");
 	add_times(out, story->tries);
 	buf_add_text(out, ".");
+}
+
+/* What should have followed from its end. */
+static void add_owed(const struct story *story, struct buf *out)
+{
+	if (story->emit_due)
+		buf_add_text(out, " The event that follows from it is still to be written.");
+	else if (story->emit_failed)
+		buf_add_text(out, " The event that should follow from it was not written: the "
+				  "ledger's log says why.");
 }
 
 /* What persons did and said, whatever the state. */
@@ -217,5 +234,6 @@ void story_tell(const struct story *story, enum conf_zone zone, struct buf *out)
 	if (!effect_state_parse(story->state, strlen(story->state), &state))
 		return;
 	tell_state(story, state, zone, out);
+	add_owed(story, out);
 	add_orders(story, out);
 }

@@ -30,7 +30,8 @@ struct story {
 	bool rendered; /* there is a request */
 	bool stale;
 	bool held;
-	bool ledgers; /* at least one is alive */
+	bool ledgers;               /* at least one is alive */
+	bool emit_due, emit_failed; /* the event or dead letter that follows from its end */
 };
 
 /* From a row of SQL_KEY; its texts are borrowed. `owner` is a buffer of 64 bytes. */

@@ -112,6 +112,16 @@ static void how_a_key_ended(void **state)
 	story.tries = 1;
 	story.provider_id = "ch_3N";
 	tells(&story, "The provider said yes, its id is ch_3N. Tried once.");
+	story.emit_failed = true;
+	tells(&story, "The provider said yes, its id is ch_3N. Tried once. The event that should "
+		      "follow from it was not written: the ledger's log says why.");
+	story.emit_due = true;
+	tells(&story, "The provider said yes, its id is ch_3N. Tried once. The event that follows "
+		      "from it is still to be written.");
+	story = story_of("completed");
+	story.outcome = "shadow";
+	tells(&story, "Recorded and rendered, and on purpose not sent: its effect was in shadow "
+		      "when the event came.");
 	story = story_of("cancelled");
 	tells(&story, "Withdrawn by a person. Certainly not applied.");
 }
