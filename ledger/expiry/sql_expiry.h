@@ -55,7 +55,7 @@ static const char SQL_EXPIRY_STEP[] =
 	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
 	"   WHERE s.id = ANY ($6) AND s.epoch = r.epoch AND s.state = r.state::counterfoil.state"
 	"     AND s.state IN ('completed', 'cancelled', 'pruned')"
-	"     AND (s.state = 'pruned') = r.forget"
+	"     AND (s.state = 'pruned') = r.forget AND NOT s.emit_due"
 	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
 	" pruned AS (UPDATE counterfoil.effect_state s SET state = 'pruned', epoch = s.epoch + 1,"
 	"     state_since = now()"
