@@ -325,7 +325,7 @@ void target_state_init(struct target_state *state, struct log *log, struct pg *p
 		.log = log,
 		.pg = pg,
 		.target = target,
-		.name = of->name,
+		.name = target_name(target, 0),
 		.trial_length = TRIAL_FOR + conf->ledger.lease + of->connect_timeout + of->timeout,
 		.trial = USEC_NEVER,
 		.gate.webhook = target->signing != NULL,

@@ -42,7 +42,7 @@ enum {
 
 static bool is_called(const struct target_state *state, const char *name)
 {
-	return !strcmp(state->target->conf->name, name);
+	return target_is_called(state->target, name);
 }
 
 /* What all rows of one target say: it may have several names, and whoever holds it holds it by any
