@@ -65,9 +65,9 @@ static void on_states(void *arg, const PGresult *result, const struct pg_error *
 
 static void take_due(struct census *census, const char *target, usec_t oldest)
 {
-	for (size_t i = 0; i < rules_target_count(census->rules); i++)
-		if (strcmp(rules_target(census->rules, i)->conf->name, target) == 0)
-			census->oldest[i] = oldest;
+	const struct target *known = rules_target_called(census->rules, target);
+	if (known && oldest > census->oldest[known->index])
+		census->oldest[known->index] = oldest;
 }
 
 static void on_due(void *arg, const PGresult *result, const struct pg_error *error)

@@ -23,6 +23,7 @@ static const struct findings_right rights[] = {
 	{ "counterfoil.topic_awaited", "SELECT, INSERT, DELETE" },
 	{ "counterfoil.reach", "SELECT, INSERT, UPDATE" },
 	{ "counterfoil.target_state", "SELECT, INSERT, UPDATE" },
+	{ "counterfoil.pause", "SELECT" },
 	{ "counterfoil.expiry", "SELECT, UPDATE" },
 	{ "counterfoil.operation", "SELECT, UPDATE, DELETE" },
 	{ "counterfoil.operation_item", "SELECT, UPDATE, DELETE" },

@@ -13,11 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alone.h"
 #include "attempt.h"
 #include "crash.h"
 #include "database.h"
 #include "mem.h"
-#include "sql_execution.h"
+#include "sql_claim.h"
 #include "sweep.h"
 
 #define IDLE_EVERY   (80 * USEC_MS) /* and up to half of it more */
@@ -35,9 +36,13 @@ enum executor_state {
 	EXECUTOR_STOPPED,   /* `end` tells so */
 };
 
-/* One target's claims. */
+/* The claims of one target, under one of the names that its keys are recorded with. */
 struct lane {
+	struct executor *executor;
 	const struct target *target;
+	const char *name;
+	struct turn turn; /* among its tenants */
+	struct buf aside; /* of this tenant's keys those of paused effects are being put aside */
 	bool asking;
 	bool full;   /* the last claim got all that it asked for: there may be more */
 	bool kicked; /* new rows may be due */
@@ -62,8 +67,11 @@ struct executor {
 	struct sweep *sweep;
 	struct claim_events claim_events;
 	struct claim_plan *plans;
-	struct lane *lanes;
+	struct lane *lanes; /* those of one target behind one another */
 	size_t lane_count;
+	size_t next;              /* the lane that claims first */
+	struct tenants **tenants; /* of each target */
+	struct alone alone;
 	struct loop_timer *idle;
 	struct loop_timer *turn;  /* claims once for all that happened in this turn of the loop */
 	struct loop_timer *token; /* claims when a rate lets one through again */
@@ -142,48 +150,103 @@ static void wait_for_token(struct executor *executor, const struct lane *lane)
 	loop_timer_set(executor->token, wait);
 }
 
+static struct tenants *tenants_of(const struct executor *executor, const struct target *target)
+{
+	return executor->tenants[target->index];
+}
+
+/* What one claim gets of a tenant with a cap, the next one must know of. */
+static bool capped(const struct executor *executor, const struct lane *lane)
+{
+	if (!tenants_capped(tenants_of(executor, lane->target)))
+		return false;
+	for (size_t i = 0; i < executor->lane_count; i++)
+		if (executor->lanes[i].asking && executor->lanes[i].target == lane->target)
+			return true;
+	return false;
+}
+
+static bool may_claim(const struct executor *executor, const struct lane *lane, usec_t now)
+{
+	return executor->state == EXECUTOR_RUNNING && !lane->asking && now >= lane->not_before &&
+	       !executor->doubt.owner && pg_up(executor->pg) && lease_covers(executor, now) &&
+	       !capped(executor, lane);
+}
+
+static void ask(struct executor *executor, struct lane *lane, int64_t rows, usec_t now)
+{
+	const size_t index = lane->target->index;
+	struct gate *gate = targets_gate(executor->targets, index);
+	const struct claim claim = {
+		.target = lane->target,
+		.name = lane->name,
+		.lane = (size_t)(lane - executor->lanes),
+		.owner = executor->instance,
+		.rows = rows,
+		.asked_at = now,
+		.probe = gate_lets_one(gate),
+		.alone = executor->alone.state != ALONE_OFF,
+	};
+	lane->asking = true;
+	lane->kicked = false;
+	executor->asked += rows;
+	gate_take(gate, rows, now);
+	claim_send(executor->pg, &executor->plans[index], &claim, &lane->turn,
+		   tenants_of(executor, lane->target), &executor->claim_events);
+}
+
 static void claim_lane(struct executor *executor, struct lane *lane)
 {
 	const usec_t now = usec_boot();
-	const size_t index = lane->target->index;
-	struct gate *gate = targets_gate(executor->targets, index);
-	if (executor->state != EXECUTOR_RUNNING || lane->asking || now < lane->not_before ||
-	    executor->doubt.owner || !pg_up(executor->pg) || !lease_covers(executor, now))
+	struct gate *gate = targets_gate(executor->targets, lane->target->index);
+	if (executor->alone.state != ALONE_OFF || !may_claim(executor, lane, now))
 		return;
 	int64_t rows = gate_room(gate, lane->target->conf->concurrency, now);
 	rows = rows < room(executor) ? rows : room(executor);
 	if (rows <= 0)
 		return wait_for_token(executor, lane);
-	lane->asking = true;
-	lane->kicked = false;
-	executor->asked += rows;
-	const struct claim claim = {
-		.target = lane->target,
-		.owner = executor->instance,
-		.rows = rows,
-		.asked_at = now,
-		.probe = gate_lets_one(gate),
-	};
-	gate_take(gate, rows, now);
-	claim_send(executor->pg, &executor->plans[index], &claim, &executor->claim_events);
+	ask(executor, lane, rows, now);
+}
+
+/* Nothing else is in flight, and nothing of it is still to be sent. */
+static void claim_alone(struct executor *executor)
+{
+	const usec_t now = usec_boot();
+	struct alone *alone = &executor->alone;
+	if (executor->asked > 0 || attempts_count(executor->attempts) > 0 ||
+	    !alone_next(alone, now))
+		return;
+	struct lane *lane = &executor->lanes[alone->lane];
+	struct gate *gate = targets_gate(executor->targets, lane->target->index);
+	if (may_claim(executor, lane, now) && room(executor) > 0 &&
+	    gate_room(gate, lane->target->conf->concurrency, now) > 0)
+		ask(executor, lane, 1, now);
+	else
+		alone_nothing(alone, now);
+}
+
+/* Those of one target share its slots: each is the first to ask in its turn. */
+static void claim_lanes(struct executor *executor, bool all)
+{
+	claim_alone(executor);
+	for (size_t i = 0; i < executor->lane_count; i++) {
+		struct lane *lane = &executor->lanes[(executor->next + i) % executor->lane_count];
+		if (all || lane->full || lane->kicked)
+			claim_lane(executor, lane);
+	}
+	executor->next++;
 }
 
 static void on_turn(void *arg)
 {
-	struct executor *executor = arg;
-	for (size_t i = 0; i < executor->lane_count; i++) {
-		struct lane *lane = &executor->lanes[i];
-		if (lane->full || lane->kicked)
-			claim_lane(executor, lane);
-	}
+	claim_lanes(arg, false);
 }
 
 static void on_idle(void *arg)
 {
 	struct executor *executor = arg;
 	loop_timer_set(executor->idle, IDLE_EVERY + (usec_t)arc4random_uniform(IDLE_EVERY / 2));
-	for (size_t i = 0; i < executor->lane_count; i++)
-		claim_lane(executor, &executor->lanes[i]);
+	claim_lanes(executor, true);
 }
 
 void executor_kick(struct executor *executor)
@@ -208,15 +271,19 @@ static void on_key(void *arg, const struct claim *claim, enum effect_state was, 
 {
 	struct executor *executor = arg;
 	const usec_t now = usec_boot();
+	struct claim own = *claim;
+	struct tenants *tenants = tenants_of(executor, claim->target);
+	own.tenant = tenants_find(tenants, request->tenant);
+	tenants_take(tenants, own.tenant);
 	meter_moved(executor->meter, was, EFFECT_IN_FLIGHT, 1);
 	crash_point("claim.answered");
 	warn_of_stranger(executor, key);
 	if (executor->state == EXECUTOR_RUNNING && lease_covers(executor, now) &&
 	    claim_covers(executor, claim, now) && gate_still_lets(executor, claim, now))
-		attempts_start(executor->attempts, claim, key, request,
+		attempts_start(executor->attempts, &own, key, request,
 			       send_before(executor, claim));
 	else
-		attempts_put_back(executor->attempts, claim, key, request);
+		attempts_put_back(executor->attempts, &own, key, request);
 }
 
 static void claim_failed(struct executor *executor, struct lane *lane, const char *why)
@@ -239,19 +306,67 @@ static void claim_doubtful(struct executor *executor, const struct claim *claim)
 
 static void check_stopped(struct executor *executor);
 
+/* --- keys of paused effects --- */
+
+static void on_put_aside(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct lane *lane = arg;
+	if (!error)
+		crash_point("put_aside.answered");
+	if (!error && pg_get_int8(result, 0, 0) > 0) {
+		claim_put_aside(lane->executor->pg, lane->name, buf_text(&lane->aside),
+				on_put_aside, lane);
+		return;
+	}
+	lane->asking = false;
+	if (error)
+		claim_failed(lane->executor, lane, error->text);
+	lane->kicked = true;
+	loop_timer_set(lane->executor->turn, 0);
+}
+
+/* A claim has met them: the lane waits until no more of them are first in line. */
+static void put_aside(struct lane *lane, const char *tenant)
+{
+	buf_clear(&lane->aside);
+	buf_add_text(&lane->aside, tenant);
+	lane->asking = true;
+	claim_put_aside(lane->executor->pg, lane->name, tenant, on_put_aside, lane);
+}
+
+/* --- the end of a claim --- */
+
+static void claim_done(struct executor *executor, struct lane *lane, const struct claim *claim,
+		       int64_t got, const struct claim_walk *walk)
+{
+	const usec_t now = usec_boot();
+	if (claim->alone && got == 0)
+		alone_nothing(&executor->alone, now);
+	if (!claim->alone) {
+		lane->full = walk->cut;
+		lane->kicked |= turn_next(&lane->turn, walk);
+	}
+	if (walk->alone)
+		alone_wanted(&executor->alone, claim->lane, now);
+	if (walk->aside > 0)
+		put_aside(lane, walk->aside_of);
+}
+
 static void on_claim_end(void *arg, const struct claim *claim, enum claim_end end, int64_t got,
-			 const char *why)
+			 const struct claim_walk *walk, const char *why)
 {
 	struct executor *executor = arg;
-	struct lane *lane = &executor->lanes[claim->target->index];
+	struct lane *lane = &executor->lanes[claim->lane];
 	struct gate *gate = targets_gate(executor->targets, claim->target->index);
 	lane->asking = false;
 	executor->asked -= claim->rows;
 	gate_claimed(gate, claim->rows, got, claim->probe, usec_boot());
-	lane->full = got == claim->rows;
+	if (end != CLAIM_DONE)
+		alone_nothing(&executor->alone, usec_boot());
 	lane->races = end == CLAIM_RACE ? lane->races + 1 : 0;
 	switch (end) {
 	case CLAIM_DONE:
+		claim_done(executor, lane, claim, got, walk);
 		break;
 	case CLAIM_RACE:
 		lane->kicked |= lane->races <= RACES_MAX;
@@ -263,22 +378,13 @@ static void on_claim_end(void *arg, const struct claim *claim, enum claim_end en
 		claim_doubtful(executor, claim);
 		break;
 	}
-	if (lane->kicked)
+	if (lane->kicked || executor->alone.state != ALONE_OFF)
 		loop_timer_set(executor->turn, 0);
 	wait_for_token(executor, lane);
 	check_stopped(executor);
 }
 
 /* --- claims whose answer was lost --- */
-
-static const struct target *find_target(const struct executor *executor, const char *name)
-{
-	for (size_t i = 0; i < executor->lane_count; i++) {
-		if (!strcmp(executor->lanes[i].target->conf->name, name))
-			return executor->lanes[i].target;
-	}
-	return NULL;
-}
 
 static void put_back_row(struct executor *executor, const PGresult *result, int row)
 {
@@ -287,11 +393,14 @@ static void put_back_row(struct executor *executor, const PGresult *result, int 
 			       .asked_at = executor->doubt.asked_at };
 	struct claim_request request;
 	struct key key;
-	claim.target = find_target(executor, pg_get_text(result, row, CLAIM_COLUMN_COUNT));
+	claim.target =
+		rules_target_called(executor->rules, pg_get_text(result, row, CLAIM_COLUMN_COUNT));
 	if (!claim.target)
 		return;
 	claim_read(result, row, &key, &request);
 	gate_take(targets_gate(executor->targets, claim.target->index), 1, usec_boot());
+	claim.tenant = tenants_find(tenants_of(executor, claim.target), request.tenant);
+	tenants_take(tenants_of(executor, claim.target), claim.tenant);
 	attempts_put_back(executor->attempts, &claim, &key, &request);
 }
 
@@ -345,11 +454,15 @@ static void on_down(void *arg, const char *reason)
 
 /* --- slots that get free --- */
 
-static void on_attempt_ended(void *arg, const struct target *target)
+static void on_attempt_ended(void *arg, const struct target *target, size_t tenant)
 {
 	struct executor *executor = arg;
+	bool more = executor->alone.state != ALONE_OFF;
 	gate_put(targets_gate(executor->targets, target->index));
-	if (executor->lanes[target->index].full)
+	tenants_put(tenants_of(executor, target), tenant);
+	for (size_t i = 0; i < executor->lane_count && !more; i++)
+		more = executor->lanes[i].target == target && executor->lanes[i].full;
+	if (more)
 		loop_timer_set(executor->turn, 0);
 }
 
@@ -457,7 +570,14 @@ void executor_free(struct executor *executor)
 	loop_timer_free(executor->turn);
 	loop_timer_free(executor->token);
 	loop_timer_free(executor->end);
+	for (size_t i = 0; i < executor->lane_count; i++) {
+		turn_done(&executor->lanes[i].turn);
+		buf_done(&executor->lanes[i].aside);
+	}
 	free(executor->lanes);
+	for (size_t i = 0; i < rules_target_count(executor->rules); i++)
+		tenants_free(executor->tenants[i]);
+	free(executor->tenants);
 	free(executor->plans);
 	free(executor);
 }
@@ -470,7 +590,7 @@ bool executor_target_open(const struct executor *executor, size_t target)
 void executor_measure(const struct executor *executor)
 {
 	const struct meter *meter = executor->meter;
-	for (size_t i = 0; i < executor->lane_count; i++) {
+	for (size_t i = 0; i < rules_target_count(executor->rules); i++) {
 		const struct gate *gate = targets_gate(executor->targets, i);
 		series_set(meter->held[i], gate->held ? 1 : 0);
 		series_set(meter->paused[i], usec_boot() < gate->paused_until ? 1 : 0);
@@ -480,13 +600,21 @@ void executor_measure(const struct executor *executor)
 
 static void make_lanes(struct executor *executor)
 {
-	executor->lane_count = rules_target_count(executor->rules);
-	executor->lanes = mem_zero((executor->lane_count + 1) * sizeof(struct lane));
-	executor->plans = mem_zero((executor->lane_count + 1) * sizeof(struct claim_plan));
-	for (size_t i = 0; i < executor->lane_count; i++) {
+	const size_t targets = rules_target_count(executor->rules);
+	const char *name;
+	executor->plans = mem_zero((targets + 1) * sizeof(struct claim_plan));
+	executor->tenants = mem_zero((targets + 1) * sizeof(*executor->tenants));
+	for (size_t i = 0; i < targets; i++) {
 		const struct target *target = rules_target(executor->rules, i);
-		executor->lanes[i].target = target;
 		claim_plan(executor->conf, target, &executor->plans[i]);
+		executor->tenants[i] = tenants_new(executor->conf);
+		for (size_t k = 0; (name = target_name(target, k)); k++) {
+			executor->lanes = mem_grow(executor->lanes, executor->lane_count + 1,
+						   sizeof(struct lane));
+			executor->lanes[executor->lane_count++] = (struct lane){
+				.executor = executor, .target = target, .name = name
+			};
+		}
 	}
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "effect.h"
-#include "execution/sql_execution.h"
+#include "execution/sql_claim.h"
 #include "intake/sql_intake.h"
 #include "mem.h"
 #include "order.h"
@@ -123,7 +123,8 @@ static const enum pg_type effect_types[] = {
 	PG_TIME,  PG_INTERVAL,                                       /* not_after, delay */
 	PG_TEXT,  PG_TEXT,     PG_TEXT, PG_BYTEA, PG_BYTEA,          /* why .. body */
 	PG_BYTEA, PG_BYTEA,    PG_BOOL, PG_BYTEA, /* event key .. event headers */
-	PG_TEXT,  PG_BOOL,                        /* serial key, resend */
+	PG_TEXT,  PG_BOOL,     PG_INT8,           /* serial key, resend, event number */
+	PG_BYTEA, PG_TEXT,     PG_BOOL, PG_TIME,  /* emit, key header, shadow, not_before */
 };
 
 static void add_buf(struct pg_array *column, const struct buf *buf)
@@ -181,6 +182,11 @@ static void add_request(struct pg_array *column, int64_t n)
 	add_buf(column++, &headers);
 	pg_array_null(column++);
 	pg_array_bool(column++, false);
+	pg_array_int8(column++, 0);
+	pg_array_null(column++);
+	pg_array_text(column++, "Idempotency-Key: ");
+	pg_array_bool(column++, false);
+	pg_array_null(column++);
 }
 
 static void add_position(struct pg_params *params, int64_t from, int64_t to)
@@ -231,15 +237,22 @@ static void *intake(void *arg)
 
 static PGresult *claim(struct pg_session *session, const struct bench *bench)
 {
+	static const enum pg_type tenants[] = { PG_TEXT, PG_TEXT, PG_INT8, PG_INT8 };
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
 	pg_add_text(&params, TARGET);
 	pg_add_int8(&params, bench->owner);
-	pg_add_int8(&params, (int64_t)bench->claim);
+	pg_add_int8(&params, INT64_MAX);
 	pg_add_int8(&params, (int64_t)bench->claim);
 	pg_add_interval(&params, DEADLINE);
-	pg_add_time(&params, 0);
 	pg_add_interval(&params, WINDOW);
 	pg_add_interval(&params, MARGIN);
+	pg_add_text(&params, "");
+	pg_add_int8(&params, 1000);
+	for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
+		PG_ARRAY_AUTO struct pg_array none = { 0 };
+		pg_array_init(&none, tenants[i]);
+		pg_add_array(&params, &none);
+	}
 	return query(session, "claim", SQL_CLAIM, &params);
 }
 
@@ -250,7 +263,7 @@ static struct claimed *slot(const struct bench *bench, int64_t number)
 
 static void hand_over(struct bench *bench, const PGresult *result)
 {
-	for (int row = 0; row < pg_rows(result); row++) {
+	for (int row = 0; row < pg_rows(result) && !pg_null(result, row, 0); row++) {
 		struct claimed *claimed = slot(bench, bench->taken++);
 		claimed->id = pg_get_int8(result, row, 0);
 		claimed->epoch = pg_get_int4(result, row, 1);
@@ -291,6 +304,7 @@ static const enum pg_type result_types[] = {
 	PG_TEXT,  PG_TIME,  PG_INT8, PG_TEXT, PG_TEXT,          /* provider id .. provider key */
 	PG_BYTEA, PG_BYTEA, PG_BOOL, PG_BOOL,                   /* head .. emit_failed */
 	PG_UUID,  PG_TEXT,  PG_TEXT, PG_BOOL,                   /* dead letter, stored */
+	PG_UUID,  PG_BOOL,                                      /* emit, owed */
 };
 
 static void add_result(struct pg_array *column, const struct bench *bench,
@@ -328,6 +342,8 @@ static void add_result(struct pg_array *column, const struct bench *bench,
 	pg_array_null(column++);
 	pg_array_null(column++);
 	pg_array_text(column++, "applied");
+	pg_array_bool(column++, false);
+	pg_array_null(column++);
 	pg_array_bool(column++, false);
 }
 
