@@ -22,11 +22,12 @@ pytest.register_assert_rewrite("tests.tools.crash")   # before it is imported
 from tests.tools import programs, waiting
 from tests.tools.broker import Broker
 from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOPIC, Case, Clear,
-                               Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, Perform,
-                               PerformBesideAnother, PerformHeld, PerformInOrder, PerformNatural,
-                               PerformOnce, PerformOnceBesideAnother, PerformPaused, PerformProbed,
+                               Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, Owe,
+                               Perform, PerformAside, PerformBesideAnother, PerformEmitting,
+                               PerformHeld, PerformInOrder, PerformNatural, PerformOnce,
+                               PerformOnceBesideAnother, PerformPaused, PerformProbed,
                                PerformRefused, PerformResent, PerformRetried, PerformSlowly,
-                               PerformThenStop, PerformTried, PerformUnreachable,
+                               PerformTakenBack, PerformThenStop, PerformTried, PerformUnreachable,
                                Publish, PublishAfterDeath, PublishBesideAnother, PublishCut,
                                PublishThenStop, PublishUnfit, Scene, TakeOver, TakeOverLate,
                                TakeOverOnce, TakeOverUnmarked)
@@ -129,6 +130,12 @@ CASES = [
     Case(PerformRefused, "result.send", {"in_flight": ORDERS, "outbox": 0}),
     Case(PerformRefused, "result.sent", {"dead": SOME, "outbox": SOME}),
     Case(PerformRefused, "result.answered", {"dead": SOME, "outbox": SOME}),
+    Case(PerformEmitting, "result.send", {"in_flight": ORDERS, "outbox": 0}, {"taken_over": ORDERS}),
+    Case(PerformEmitting, "result.sent", {"completed": SOME, "outbox": SOME}),
+    Case(PerformEmitting, "result.answered", {"completed": SOME, "outbox": SOME}),
+    Case(Owe, "emit.send", {"owed": ORDERS, "outbox": 0, "requests": 0}, {"requests": 0}),
+    Case(Owe, "emit.sent", {"owed": 0, "outbox": ORDERS, "requests": 0}, {"requests": 0}),
+    Case(Owe, "emit.answered", {"owed": 0, "outbox": ORDERS, "requests": 0}, {"requests": 0}),
     Case(PerformRetried, "result.send", {"in_flight": ORDERS}),
     Case(PerformRetried, "result.sent", {"retry_wait": SOME}),
     Case(PerformRetried, "result.answered", {"retry_wait": SOME}),
@@ -202,6 +209,12 @@ CASES = [
     Case(Clear, "expiry_step.sent:2", {"round": "ended", "audited": 0}),
 
     # --- the ledger: targets ----------------------------------------------------------------------
+    Case(PerformAside, "put_aside.send", {"aside": ORDERS, **UNTOUCHED}, ONCE),
+    Case(PerformAside, "put_aside.sent", {"aside": ORDERS, **UNTOUCHED}, ONCE),
+    Case(PerformAside, "put_aside.answered", {"aside": ORDERS, **UNTOUCHED}, ONCE),
+    Case(PerformTakenBack, "take_back.send", {"aside": ORDERS, **UNTOUCHED}, ONCE),
+    Case(PerformTakenBack, "take_back.sent", {"aside": 0, **UNTOUCHED}, ONCE),
+    Case(PerformTakenBack, "take_back.answered", {"aside": 0, **UNTOUCHED}, ONCE),
     Case(PerformHeld, "target_decide.send", {"held": False, "in_flight": ORDERS}),
     Case(PerformHeld, "target_decide.sent", {"held": True, "in_flight": ORDERS}),
     Case(PerformHeld, "target_decide.answered", {"held": True}),

@@ -457,6 +457,10 @@ class Perform(Scene):
     def drain(self) -> None:
         self.wait_end()
 
+    def followed(self) -> int:
+        """Events that are to be in the outbox."""
+        return self.dead
+
     def judge(self) -> None:
         requests = self.world.provider.requests()
         sent = {(r.key, r.method, r.path, tuple(r.headers), r.digest) for r in requests}
@@ -465,7 +469,7 @@ class Perform(Scene):
             assert request.key not in self.recorded, "sent though its result was recorded"
             owned = self.owned_until.get(request.key)
             assert not owned or request.t >= owned.timestamp(), "sent while it was the dead one's"
-        assert self.outbox == self.dead, "a dead letter for each dead key"
+        assert self.outbox == self.followed(), "one event for each end that has one"
         assert self.world.query(UNACCOUNTED) == []
 
     @property
@@ -611,6 +615,37 @@ class PerformRefused(Perform):
     charged = 0
 
 
+class PerformEmitting(Perform):
+    """Each completion emits an event."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query(
+            "UPDATE counterfoil.effect_request SET emit = convert_to(%s, 'UTF8')",
+            ('{"topic":"made","type":"made","headers":{"cf-hops":"1"},"payload":"[\\u0002]"}',))
+
+    def followed(self) -> int:
+        return self.completed
+
+    @property
+    def owed(self) -> int:
+        return self.world.value("SELECT count(*) FROM counterfoil.effect_state WHERE emit_due")
+
+
+class Owe(PerformEmitting):
+    """Keys that a person has completed owe their events."""
+
+    charged = 0
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("UPDATE counterfoil.effect_state SET state = 'completed', "
+                         "completed_at = now(), emit_due = true")
+
+    def drain(self) -> None:
+        waiting.until(lambda: self.owed == 0, 30, "nothing to be owed", 0.1)
+
+
 class PerformRetried(Perform):
     """The provider fails at first."""
 
@@ -630,6 +665,31 @@ class PerformHeld(Perform):
     def judge(self) -> None:
         super().judge()
         waiting.until(lambda: not self.held, 10, "the target to be open")
+
+
+class PerformAside(Perform):
+    """The effect is paused: its keys are put aside."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("INSERT INTO counterfoil.pause (scope, name) VALUES ('effect', 'charge')")
+
+    def resume(self) -> None:
+        super().resume()
+        self.world.query("DELETE FROM counterfoil.pause")
+
+    @property
+    def aside(self) -> int:
+        return self.world.value("SELECT count(*) FROM counterfoil.effect_state "
+                                "WHERE waiting AND aside = 'charge'")
+
+
+class PerformTakenBack(PerformAside):
+    """It is paused no more: they are taken back."""
+
+    def prepare(self) -> None:
+        Perform.prepare(self)
+        self.world.query("UPDATE counterfoil.effect_state SET waiting = true, aside = 'charge'")
 
 
 class PerformProbed(PerformHeld):
