@@ -151,8 +151,16 @@ static const char configuration[] =
 	"    retention = \"7d\"; },\n"
 	"  { name = \"write\"; on = { topic = \"mailed\"; }; target = \"mail\"; key = "
 	"\"m:${/a}\";\n"
-	"    mode = \"at_most_once\"; retention = \"7d\"; request = { body = \"Hi ${/a}\"; }; } "
-	");\n";
+	"    mode = \"at_most_once\"; retention = \"7d\"; request = { body = \"Hi ${/a}\"; }; },\n"
+	"  { name = \"after\"; on = { topic = \"chained\"; }; target = \"pay\"; key = "
+	"\"a:${/a}\";\n"
+	"    retention = \"7d\"; emit = { topic = \"next\"; type = \"done\"; ordering_key = "
+	"\"${/a}\";\n"
+	"      payload = \"{\\\"a\\\": ${/a},\\n \\\"id\\\": ${provider_id}, \\\"text\\\": \\\"id "
+	"${provider_id}\\\", \\\"b\\\": ${/b}}\"; }; },\n"
+	"  { name = \"dark\"; on = { topic = \"shadowed\"; }; target = \"pay\"; key = "
+	"\"d:${/a}\";\n"
+	"    retention = \"7d\"; shadow = true; } );\n";
 
 struct world {
 	struct conf *conf;
@@ -272,6 +280,28 @@ static void mail_is_shown(void **state)
 	assert_non_null(strstr(no.data, "    dead          To: is not one address"));
 }
 
+/* With the place of what is not known yet; and why there will be none. */
+static void what_is_emitted_is_shown(void **state)
+{
+	struct buf out BUF_AUTO = { 0 }, none BUF_AUTO = { 0 };
+	assert_true(show(*state, "{\"topic\":\"chained\",\"payload\":{\"a\":1,\"b\":[2]}}", &out));
+	assert_non_null(strstr(out.data, "    emits         topic next, type done, ordering key 1\n"
+					 "        {\"a\": 1,\n"
+					 "         \"id\": ${provider_id}, \"text\": \"id "
+					 "${provider_id}\", \"b\": [2]}\n"));
+	assert_true(show(*state, "{\"topic\":\"chained\",\"payload\":{\"a\":1}}", &none));
+	assert_non_null(strstr(none.data, "    emits nothing emit.payload: ${/b} finds nothing\n"));
+}
+
+static void a_shadow_is_shown(void **state)
+{
+	struct buf out BUF_AUTO = { 0 };
+	assert_true(show(*state, "{\"topic\":\"shadowed\",\"payload\":{\"a\":1}}", &out));
+	assert_non_null(
+		strstr(out.data, "    shadow        recorded as completed, and never sent\n"));
+	assert_non_null(strstr(out.data, "    request\n        POST https://pay.test/\n"));
+}
+
 static void deaths_and_poison_have_their_reason(void **state)
 {
 	static const struct {
@@ -362,6 +392,8 @@ int main(void)
 		cmocka_unit_test(requests_are_shown),
 		cmocka_unit_test(what_signs_is_not_shown),
 		cmocka_unit_test(mail_is_shown),
+		cmocka_unit_test(what_is_emitted_is_shown),
+		cmocka_unit_test(a_shadow_is_shown),
 		cmocka_unit_test(deaths_and_poison_have_their_reason),
 		cmocka_unit_test(bodies_cannot_play_on_a_terminal),
 		cmocka_unit_test(a_long_body_is_whole),
