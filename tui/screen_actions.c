@@ -233,8 +233,8 @@ static void draw(struct screen *screen, const struct canvas *canvas, const struc
 	const char *little = forbidden ? forbidden : why_little(actions);
 	int width = area->width < 68 ? area->width - 2 : 66;
 	int height = 3 + (little != NULL) + (forbidden ? 0 : count_of(actions));
-	const struct area box = { area->row + area->height / 3, (area->width - width) / 2, height,
-				  width };
+	int top = area->height / 3 + height > area->height ? 0 : area->height / 3;
+	const struct area box = { area->row + top, (area->width - width) / 2, height, width };
 	struct area line = { box.row + 1, box.column + 2, 1, width - 4 };
 	canvas_box(canvas, &box, "what to do with");
 	canvas_middle(canvas, line.row++, line.column, line.width, STYLE_STRONG,
