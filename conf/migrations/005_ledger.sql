@@ -59,9 +59,9 @@ CREATE TABLE counterfoil.pause (
 ALTER TABLE counterfoil.effect_state ADD COLUMN aside text COLLATE "C";
 CREATE INDEX effect_state_aside ON counterfoil.effect_state (aside, due_at, id) WHERE aside IS NOT NULL;
 
--- Taken over twice: it may be what ends its ledgers, and runs alone.
+-- Taken over twice, and without an answer since: it may be what ends its ledgers, and runs alone.
 CREATE INDEX effect_state_alone ON counterfoil.effect_state (target, due_at, id)
-  WHERE takeovers >= 2 AND state IN ('pending', 'retry_wait') AND NOT waiting;
+  WHERE takeovers >= 2 AND outcome = 'lost' AND state IN ('pending', 'retry_wait') AND NOT waiting;
 
 -- Pauses, or resumes, one thing. The same operation asked for again gets its first answer. A dry run
 -- needs no operation and writes nothing.

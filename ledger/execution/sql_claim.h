@@ -18,6 +18,11 @@
 /* A row s of the due index, and no more than that. */
 #define IN_LINE "s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
 
+/* Such a row runs alone: it was taken over twice, and has had no answer since, so that it may be what
+ * ended its ledgers. */
+#define ALONE     "s.takeovers >= 2 AND s.outcome = 'lost'"
+#define NOT_ALONE "(s.takeovers < 2 OR s.outcome IS DISTINCT FROM 'lost')"
+
 /* What is paused, in one row. */
 #define PAUSES                                                                                     \
 	" z AS MATERIALIZED (SELECT coalesce(bool_or(scope = 'everything'), false) AS everything," \
@@ -127,7 +132,7 @@ static const char SQL_CLAIM[] =
 	"       FROM counterfoil.effect_request r WHERE r.id = p.id) AS size"
 	"   FROM (SELECT * FROM q ORDER BY n) q, LATERAL (SELECT" PICKED_FROM "     WHERE " IN_LINE
 	" AND s.tenant = q.tenant AND s.due_at <= now()"
-	"       AND s.takeovers < 2" CLAIMABLE
+	"       AND " NOT_ALONE CLAIMABLE
 	"     ORDER BY s.due_at, s.id LIMIT q.share FOR UPDATE OF s SKIP LOCKED) p LIMIT $4),"
 	" sized AS MATERIALIZED (SELECT *, row_number() OVER w AS place,"
 	"     row_number() OVER (PARTITION BY n ORDER BY due_at, id) AS nth,"
@@ -139,7 +144,7 @@ static const char SQL_CLAIM[] =
 	"   c.got >= $4 OR c.got < (SELECT count(*) FROM sized) AS cut, c.more,"
 	"   coalesce(l.ended, true) AS ended, l.tenant AS walked,"
 	"   v.tenant AS served, v.nth AS got, v.weight::bigint AS weight,"
-	"   EXISTS (SELECT FROM counterfoil.effect_state s WHERE s.takeovers >= 2 AND " IN_LINE
+	"   EXISTS (SELECT FROM counterfoil.effect_state s WHERE " ALONE " AND " IN_LINE
 	"     AND s.due_at <= now() AND NOT " ALL_PAUSED "     AND s.tenant <> ALL " PAUSED_TENANTS
 	") AS alone"
 	" FROM (SELECT count(*) AS got, coalesce(bool_or(nth >= share), false) AS more,"
@@ -148,8 +153,8 @@ static const char SQL_CLAIM[] =
 
 /* $1 to $7 as of SQL_CLAIM. The longest due of the keys that run alone. */
 static const char SQL_CLAIM_ALONE[] =
-	"WITH" PAUSES " chosen AS MATERIALIZED (SELECT" PICKED_FROM
-	"   WHERE s.takeovers >= 2 AND " IN_LINE " AND s.due_at <= now() AND $3 > 0"
+	"WITH" PAUSES " chosen AS MATERIALIZED (SELECT" PICKED_FROM "   WHERE " ALONE
+	" AND " IN_LINE " AND s.due_at <= now() AND $3 > 0"
 	"     AND NOT " ALL_PAUSED " AND s.tenant <> ALL " PAUSED_TENANTS CLAIMABLE
 	"   ORDER BY s.due_at, s.id LIMIT $4 FOR UPDATE OF s SKIP LOCKED)," TAKE
 	" SELECT u.*, w.* FROM (SELECT (SELECT count(*) FROM put) AS aside,"
@@ -206,6 +211,8 @@ static const char SQL_CLAIM_LOST[] =
 	" ORDER BY s.id";
 
 #undef IN_LINE
+#undef ALONE
+#undef NOT_ALONE
 #undef PAUSES
 #undef ALL_PAUSED
 #undef PAUSED_TENANTS

@@ -353,7 +353,7 @@ def test_a_database_that_crashes_again_and_again(bench: Bench):
 
 # --- statements whose answer is lost --------------------------------------------------------------
 
-CLAIM, RESULTS = "WITH RECURSIVE t AS %", "WITH r AS %"
+CLAIM, RESULTS = "WITH RECURSIVE z AS %", "WITH r AS %"
 
 
 def test_a_claim_whose_answer_is_lost_is_taken_back(settle: Settle):
