@@ -39,7 +39,7 @@ CREATE TABLE counterfoil.operation_item (
   state        counterfoil.state NOT NULL,
   target       text COLLATE "C" NOT NULL,
   error_class  text COLLATE "C" NOT NULL,
-  window_until timestamptz,
+  window_open  boolean,                     -- of an uncertain key: its provider still knows it
   result       text COLLATE "C",
   detail       text,
   at           timestamptz,
@@ -89,8 +89,9 @@ REVOKE ALL ON FUNCTION counterfoil.bulk_draft FROM PUBLIC;
 
 -- Looks at that many further keys and adds those that were selected: keys that were in such a state
 -- when the draft was made. Where it is stands in `cursor`, so that it is called until it says that it
--- has finished. `closed` counts uncertain keys that are left out, for a replay could do again what
--- was done already.
+-- has finished. `closed` counts uncertain keys that are left out of a replay, which could do again what
+-- was done already: their provider has forgotten them, or will within a tenth of the time that it
+-- knows them, or keeps no keys at all.
 --
 -- The statement is put together from a closed list of clauses, with the state as a literal, so that
 -- the planner sees the partial index that has the keys of this state in their order.
@@ -125,7 +126,7 @@ BEGIN
     CASE WHEN chosen ? 'key_prefix' THEN ' AND starts_with(e.idempotency_key, $1 ->> ''key_prefix'')' END);
   sql := concat(
     'WITH page AS MATERIALIZED (SELECT s.id, s.epoch, s.state, s.target, s.tenant, s.error_class,',
-    '    s.window_until, s.due_at, s.state_since',
+    '    s.first_sent_at, s.window_until, s.due_at, s.state_since',
     '  FROM counterfoil.effect_state s WHERE ', CASE WHEN due THEN
     's.state IN (''pending'', ''retry_wait'') AND NOT s.waiting AND (s.target, s.tenant, s.due_at, s.id) > '
     '(coalesce($2 ->> ''target'', ''''), coalesce($2 ->> ''tenant'', ''''), '
@@ -136,9 +137,10 @@ BEGIN
     'AND s.state_since <= $3', state)
     || CASE WHEN chosen ? 'error' THEN ' AND s.error_class = $1 ->> ''error''' ELSE '' END
     || ' ORDER BY s.state_since, s.id LIMIT $4),' END,
-    ' fit AS MATERIALIZED (SELECT p.*, ', CASE WHEN state = 'uncertain' AND o.kind = 'replay'
-    THEN 'coalesce(p.window_until > now(), (SELECT e.mode <> ''at_most_once'' FROM counterfoil.effect e WHERE e.id = p.id))'
-    ELSE 'true' END, ' AS open FROM page p',
+    ' fit AS MATERIALIZED (SELECT p.*, ', CASE WHEN state = 'uncertain'
+    THEN 'coalesce(p.window_until - (p.window_until - p.first_sent_at) / 10 > now(), (SELECT e.mode <> ''at_most_once'' '
+    'OR e.resend FROM counterfoil.effect e WHERE e.id = p.id), false)'
+    ELSE 'NULL::boolean' END, ' AS open FROM page p',
     CASE WHEN about <> '' THEN ', LATERAL (SELECT FROM counterfoil.effect e WHERE e.id = p.id' || about || ' OFFSET 0) e' END,
     ' WHERE p.state_since <= $3',
     CASE WHEN due THEN ' AND p.state = ''pending''' END,
@@ -147,17 +149,19 @@ BEGIN
     CASE WHEN chosen ? 'target' THEN ' AND p.target = $1 ->> ''target''' END,
     CASE WHEN chosen ? 'tenant' THEN ' AND p.tenant = $1 ->> ''tenant''' END, '),',
     ' item AS (INSERT INTO counterfoil.operation_item (operation_id, effect_id, epoch, state, target,',
-    '    error_class, window_until)',
-    '  SELECT $5, f.id, f.epoch, f.state, f.target, f.error_class, f.window_until FROM fit f WHERE f.open',
+    '    error_class, window_open)',
+    '  SELECT $5, f.id, f.epoch, f.state, f.target, f.error_class, f.open FROM fit f',
+    CASE o.kind WHEN 'replay' THEN ' WHERE f.open IS DISTINCT FROM false' END,
     '  ON CONFLICT DO NOTHING RETURNING effect_id)',
     ' SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM item), jsonb_build_object(''n'', $2 -> ''n'',',
-    '  ''closed'', ($2 ->> ''closed'')::bigint + (SELECT count(*) FROM fit WHERE NOT open)) || coalesce((SELECT',
+    '  ''closed'', ($2 ->> ''closed'')::bigint + (SELECT count(*) FROM fit WHERE NOT open AND $6)) || coalesce((SELECT',
     CASE WHEN due THEN ' jsonb_build_object(''target'', target, ''tenant'', tenant, ''time'', due_at, ''id'', id)'
     ' FROM page ORDER BY target DESC, tenant DESC, due_at DESC, id DESC LIMIT 1'
     ELSE ' jsonb_build_object(''time'', state_since, ''id'', id) FROM page ORDER BY state_since DESC, id DESC LIMIT 1'
     END, '), ''{}'')');
   EXECUTE sql INTO looked, added, at USING chosen, at,
-    o.created_at - coalesce((chosen ->> 'older_than')::interval, '0'), bulk_fill.rows, o.id;
+    o.created_at - coalesce((chosen ->> 'older_than')::interval, '0'), bulk_fill.rows, o.id,
+    o.kind = 'replay';
   IF looked < bulk_fill.rows THEN  -- this state's are all there
     at := jsonb_build_object('n', (at ->> 'n')::int + 1, 'closed', at -> 'closed');
   END IF;
@@ -176,11 +180,10 @@ CREATE FUNCTION counterfoil.bulk_figures(operation uuid)
 RETURNS TABLE (state text, target text, error_class text, window_open boolean, keys bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET jit = off AS $f$
-  SELECT i.state::text, i.target, i.error_class,
-    CASE WHEN i.state = 'uncertain' THEN coalesce(i.window_until > now(), false) END AS open, count(*)
+  SELECT i.state::text, i.target, i.error_class, i.window_open, count(*)
   FROM counterfoil.operation_item i
   WHERE i.operation_id = (SELECT o.id FROM counterfoil.operation o WHERE o.operation = $1)
-  GROUP BY i.state, i.target, i.error_class, open ORDER BY count(*) DESC, i.state, i.target, i.error_class, open
+  GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4
 $f$;
 REVOKE ALL ON FUNCTION counterfoil.bulk_figures FROM PUBLIC;
 

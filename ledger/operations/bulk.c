@@ -23,9 +23,9 @@
 #define AHEAD        2  /* times the target's concurrency may run */
 #define UNKNOWN      20 /* the same of a target that is not ours to serve */
 #define ROWS_MAX     50 /* of a page */
-#define LOOK_FIRST   (100 * USEC_MS)
+#define LOOK_FIRST   (20 * USEC_MS)
 #define LOOK_MAX     (2 * USEC_SEC)
-#define PAUSE_FACTOR 4 /* times what a look took: nobody waits for it */
+#define PAUSE_FACTOR 2 /* times what a look took: nobody waits for it */
 
 enum bulk_phase {
 	BULK_IDLE,     /* no order */
