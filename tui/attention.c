@@ -148,7 +148,11 @@ static void judge_targets(const struct attention_facts *facts, struct attention 
 			add(attention, STYLE_WARN, LIST_COUNT, "target %s is held for %s: %s%s",
 			    target->name, format_age(target->since, age),
 			    *target->reason ? target->reason : "by hand",
-			    target->by_system ? "; opens by itself when a key succeeds" : "");
+			    target->probed ? "; opens by itself when a key succeeds" : "");
+		else if (target->failing)
+			add(attention, STYLE_WARN, LIST_COUNT,
+			    "target %s fails and is left alone; tried again in %s", target->name,
+			    format_age(target->for_more, age));
 		else
 			add(attention, STYLE_PLAIN, LIST_COUNT,
 			    "target %s asked for a pause, another %s", target->name,

@@ -10,10 +10,11 @@
 
 struct attention_target {
 	const char *name, *reason;
-	bool held; /* else paused */
-	bool by_system;
+	bool held;
+	bool probed;     /* held by the system, which opens it again */
+	bool failing;    /* not held: its breaker is open; else paused */
 	usec_t since;    /* held */
-	usec_t for_more; /* paused */
+	usec_t for_more; /* failing or paused */
 };
 
 struct attention_unmatched {

@@ -59,9 +59,10 @@ static void read_targets(const struct overview *overview, struct attention_facts
 			.name = pg_get_text(targets, row, TARGET_NAME),
 			.reason = pg_get_text(targets, row, TARGET_REASON),
 			.held = pg_get_bool(targets, row, TARGET_HELD),
-			.by_system = strcmp(pg_get_text(targets, row, TARGET_BY), "system") == 0,
+			.probed = pg_get_bool(targets, row, TARGET_PROBED),
+			.failing = pg_get_bool(targets, row, TARGET_FAILING),
 			.since = age_at(targets, row, TARGET_SINCE),
-			.for_more = age_at(targets, row, TARGET_PAUSED),
+			.for_more = age_at(targets, row, TARGET_FOR_MORE),
 		};
 	const PGresult *unmatched = overview->unmatched;
 	for (int row = 0; unmatched && row < pg_rows(unmatched) && row < ATTENTION_TARGETS; row++)

@@ -390,17 +390,22 @@ enum target_column {
 	TARGET_NAME,
 	TARGET_HELD,
 	TARGET_REASON,
-	TARGET_BY,
+	TARGET_PROBED,
+	TARGET_FAILING,
 	TARGET_SINCE,
-	TARGET_PAUSED
+	TARGET_FOR_MORE
 };
 
 /* Those that hold work back. */
 static const char SQL_TARGETS_HELD[] =
-	"SELECT target, held, coalesce(hold_reason, ''), coalesce(held_by, ''), " AGE(
-		"held_since") ", (extract(epoch from paused_until - now()) * 1000000)::bigint"
+	"SELECT target, held, coalesce(hold_reason, ''),"
+	" coalesce(held_by = 'system' AND probe_at IS NOT NULL, false), breaker_until IS NOT NULL,"
+	" " AGE("held_since") ","
+			      " (extract(epoch from coalesce(breaker_until, paused_until) - now()) "
+			      "* 1000000)::bigint"
 			      " FROM counterfoil.target_state WHERE held OR paused_until > now() "
-			      "ORDER BY target LIMIT 20";
+			      "OR breaker_until IS NOT NULL"
+			      " ORDER BY target LIMIT 20";
 
 enum unmatched_column { UNMATCHED_TOPIC, UNMATCHED_TYPE, UNMATCHED_COUNT };
 

@@ -58,6 +58,8 @@ static void what_an_answer_says_of_the_target(void **state)
 		{ OUTCOME_CREDENTIALS, 401, false, BREAKER_WELL },
 		{ OUTCOME_CREDENTIALS, 0, false, BREAKER_WELL },
 		{ OUTCOME_FORBIDDEN, 403, false, BREAKER_WELL },
+		{ OUTCOME_UNREADABLE, 200, false, BREAKER_WELL },
+		{ OUTCOME_SHADOW, 0, false, BREAKER_NOTHING },
 		{ OUTCOME_ABORTED, 0, false, BREAKER_NOTHING },
 		{ OUTCOME_UNRENDERED, 0, false, BREAKER_NOTHING },
 		{ OUTCOME_LOST, 0, false, BREAKER_NOTHING },

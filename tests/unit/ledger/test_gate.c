@@ -162,6 +162,7 @@ static void which_answers_open_a_held_target(void **state)
 		case OUTCOME_IN_PROGRESS:
 		case OUTCOME_REFUSED:
 		case OUTCOME_MISMATCH:
+		case OUTCOME_UNREADABLE:
 			opens = true;
 			break;
 		case OUTCOME_NOT_SENT:
@@ -171,6 +172,7 @@ static void which_answers_open_a_held_target(void **state)
 		case OUTCOME_FORBIDDEN:
 		case OUTCOME_LOST:
 		case OUTCOME_UNRENDERED:
+		case OUTCOME_SHADOW:
 		case OUTCOME_COUNT:
 			break;
 		}

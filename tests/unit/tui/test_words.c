@@ -169,15 +169,23 @@ static void the_gravest_comes_first(void **state)
 		.targets = { { .name = "crm",
 			       .reason = "http 401",
 			       .held = true,
-			       .by_system = true,
+			       .probed = true,
 			       .since = USEC_HOUR },
+			     { .name = "hook",
+			       .reason = "410 gone",
+			       .held = true,
+			       .since = USEC_MIN },
+			     { .name = "slow",
+			       .reason = "",
+			       .failing = true,
+			       .for_more = 21 * USEC_SEC },
 			     { .name = "mail", .reason = "", .for_more = 48 * USEC_SEC } },
-		.target_count = 2,
+		.target_count = 4,
 		.unmatched = { { "orders", "order.placedv2", 1204 }, { "orders", "", 1 } },
 		.unmatched_count = 2,
 	};
 	attention_judge(&facts, &attention);
-	assert_int_equal(attention.count, 11);
+	assert_int_equal(attention.count, 13);
 	says(&attention, 0, "!!", LIST_UNCERTAIN,
 	     "1 uncertain key: may have happened; the first window closes in 2h 00m");
 	says(&attention, 1, "!!", LIST_PENDING,
@@ -188,15 +196,18 @@ static void the_gravest_comes_first(void **state)
 	says(&attention, 4, "!", LIST_COUNT,
 	     "target crm is held for 1h 00m: http 401; opens by "
 	     "itself when a key succeeds");
-	says(&attention, 5, "-", LIST_COUNT, "target mail asked for a pause, another 48s");
-	says(&attention, 6, "!", LIST_DEAD,
+	says(&attention, 5, "!", LIST_COUNT, "target hook is held for 1m 00s: 410 gone");
+	says(&attention, 6, "!", LIST_COUNT,
+	     "target slow fails and is left alone; tried again in 21s");
+	says(&attention, 7, "-", LIST_COUNT, "target mail asked for a pause, another 48s");
+	says(&attention, 8, "!", LIST_DEAD,
 	     "1,000 or more dead keys: certainly not applied, and given up");
-	says(&attention, 7, "!", LIST_COUNT, "1 message could not be turned into effects");
-	says(&attention, 8, "-", LIST_COUNT,
-	     "2 events asked for a key that stands for something else");
-	says(&attention, 9, "-", LIST_COUNT,
-	     "1,204 events of order.placedv2 in orders matched nothing in the last hour");
+	says(&attention, 9, "!", LIST_COUNT, "1 message could not be turned into effects");
 	says(&attention, 10, "-", LIST_COUNT,
+	     "2 events asked for a key that stands for something else");
+	says(&attention, 11, "-", LIST_COUNT,
+	     "1,204 events of order.placedv2 in orders matched nothing in the last hour");
+	says(&attention, 12, "-", LIST_COUNT,
 	     "1 event of no type in orders matched nothing in the last hour");
 }
 
