@@ -283,8 +283,8 @@ static void an_operation_is_unique(void **state)
 {
 	(void)state;
 	struct order one, other;
-	order_init(&one, 7, 3, "dead");
-	order_init(&other, 7, 3, "dead");
+	order_init(&one, ORDER_REPLAY, 7, 3, "dead");
+	order_init(&other, ORDER_REPLAY, 7, 3, "dead");
 	assert_int_equal(strlen(one.operation), 36);
 	assert_int_equal(one.operation[14], '4');
 	assert_string_not_equal(one.operation, other.operation);
