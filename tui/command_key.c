@@ -12,7 +12,7 @@
 static const char cancel_usage[] =
 	"usage: counterfoil cancel KEY|ID --yes --reason TEXT\n"
 	"                          " OPTIONS "Takes back for good what waits to be sent. What may "
-					     "have happened already becomes uncertain\n"
+	"have happened already becomes uncertain\n"
 	"instead. Ends with 5 when the key was not waiting.\n" WORDS;
 
 static const char dead_letter_usage[] =
@@ -40,7 +40,7 @@ static const char note_usage[] =
 static const char erase_usage[] =
 	"usage: counterfoil erase KEY|ID --yes --reason TEXT\n"
 	"                         " OPTIONS "Forgets what may be personal in a key that has ended: "
-					    "request, answers, the event's content,\n"
+	"request, answers, the event's content,\n"
 	"its subject. The key, its state and the provider's id stay, so that a repetition is known "
 	"as\n"
 	"one. Not reached: what stands in Kafka or waits in the outbox, reasons and notes. Ends "

@@ -104,6 +104,8 @@ static void judge_uncertain(struct actions *actions, char *remark, size_t size)
 	usec_t until = pg_get_time(key, 0, KEY_WINDOW), now = pg_get_time(key, 0, KEY_NOW);
 	if (is_mode(key, "at_most_once") && !pg_get_bool(key, 0, KEY_RESEND))
 		(void)snprintf(remark, size, "REFUSED: it could happen twice");
+	else if (pg_get_int8(key, 0, KEY_UNKNOWN_BEFORE) > 0)
+		(void)snprintf(remark, size, "an earlier key may have done it too");
 	else if (until == USEC_NEVER)
 		(void)snprintf(remark, size, "SAFE: again it does the same");
 	else if (until > now)

@@ -176,6 +176,7 @@ static const char SQL_NAMED[] =
 	X(KEY_TRIES, "x.tries")                                                                    \
 	X(KEY_ATTEMPTS, "x.attempts")                                                              \
 	X(KEY_UNKNOWN, "x.unknown_sends + x.unknown_before")                                       \
+	X(KEY_UNKNOWN_BEFORE, "x.unknown_before")                                                  \
 	X(KEY_REPLAYS, "x.replays")                                                                \
 	X(KEY_NUMBER, "x.key_no")                                                                  \
 	X(KEY_STORED, "x.stored")                                                                  \

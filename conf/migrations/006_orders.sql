@@ -165,6 +165,10 @@ BEGIN
   ELSIF s.state = 'uncertain' AND e.mode = 'at_most_once' AND NOT e.resend THEN
     v.detail := 'sent again it may happen twice: that is for a replay with a new key';
     RETURN v;
+  ELSIF s.state = 'uncertain' AND s.unknown_before > 0 AND s.unknown_sends = 0 THEN
+    v.detail := 'it may have happened under an earlier key, and not under this one: '
+      || 'sent again it may happen twice, and that is for a replay with a new key';
+    RETURN v;
   ELSIF s.state = 'uncertain' AND s.window_until <= now() THEN
     v.detail := 'its provider has forgotten the key since '
       || counterfoil.in_words(s.window_until) || ': it would execute again as if new';
@@ -176,6 +180,9 @@ BEGIN
   IF s.state = 'uncertain' AND s.window_until IS NOT NULL THEN
     v.detail := v.detail || ', which its provider knows until '
       || counterfoil.in_words(s.window_until);
+  END IF;
+  IF s.unknown_before > 0 THEN
+    v.detail := v.detail || '; it may have happened under an earlier key as well';
   END IF;
   IF s.state = 'dead' AND s.serial_key IS NOT NULL THEN
     v.detail := v.detail || '; younger ones of its serial key may have run since';
@@ -192,6 +199,8 @@ DECLARE
 BEGIN
   IF s.state IN ('pending', 'retry_wait') THEN
     v.detail := 'it is still to be sent: a new key is for what has ended';
+  ELSIF e.shadow THEN
+    v.detail := 'it is a shadow: nothing of it is ever sent';
   ELSIF s.state = 'completed' THEN
     v.result := 'done';
     v.action := 'force';
@@ -244,7 +253,8 @@ BEGIN
     v.result := 'already';
     v.detail := 'already completed'
       || coalesce(' at ' || counterfoil.in_words(s.completed_at), '')
-      || CASE WHEN s.resolution IS NOT NULL THEN ', as a person said'
+      || CASE WHEN s.outcome = 'shadow' THEN ', as a shadow'
+           WHEN s.resolution IS NOT NULL THEN ', as a person said'
            ELSE coalesce(', http ' || nullif(s.http_status, 0), '') END
       || coalesce(', the provider''s id is ' || s.provider_id, '') || ': nothing is sent again';
   ELSE

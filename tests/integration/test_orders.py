@@ -92,7 +92,8 @@ TABLE: list[tuple[str, dict[str, Any], str, str]] = [
     ("uncertain", {**UNKNOWN, **CLOSED}, "execute again as if new", "pending"),
     ("uncertain", {**UNKNOWN, **ONCE}, "may happen twice", "pending"),
     ("uncertain", {**UNKNOWN, **NATURAL}, "pending", "whatever the key"),
-    ("uncertain", {"unknown_before": 1}, "pending", "pending"),
+    ("uncertain", {"unknown_before": 1}, "under an earlier key", "pending"),
+    ("uncertain", {**UNKNOWN, "unknown_before": 1, **OPEN}, "pending", "pending"),
     ("completed", {"http_status": 200}, "already completed", "completed"),
     ("in_flight", UNKNOWN, "take it over", "take it over"),
     ("cancelled", {}, "it was cancelled", "it was cancelled"),
@@ -127,6 +128,14 @@ def test_at_most_once_that_may_be_resent(keys: Keys):
     key = keys.add("order:1", "uncertain", mode="at_most_once", unknown_sends=1)
     settings_of(keys, key, resend=True)
     assert replay(keys, key)[0::4] == ("done", "pending")
+
+
+def test_a_shadow_is_never_sent(keys: Keys):
+    key = keys.add("order:1", "completed", outcome="shadow")
+    settings_of(keys, key, shadow=True)
+    assert "already completed, as a shadow" in replay(keys, key)[2]
+    assert replay(keys, key, True)[0:3:2] == (
+        "refused", "it is a shadow: nothing of it is ever sent")
 
 
 def test_what_is_past_its_time_is_not_replayed(keys: Keys):
@@ -483,6 +492,7 @@ def test_a_new_key_is_never_dead_while_the_former_is_unknown(bench: Bench):
     assert replay(bench.world, key.id, True)[0] == "done"
     now = wait_state(bench.world, number, "uncertain")
     assert (now.epoch > key.epoch, now.unknown_sends, now.http_status) == (True, 0, 402)
+    assert "under an earlier key" in replay(bench.world, key.id)[2]
     assert sent_keys(bench, number) == [name, f"{name}~r1"] and charges(bench, number) == 1
 
 

@@ -28,9 +28,21 @@ struct model_totals {
 	long windows;   /* begun anew */
 	long forgotten; /* records of the provider's */
 	long settled;   /* dead, though earlier sends had no answer */
+	long again;     /* replayed by a person, with the same key */
+	long anew;      /* the same, with a new one */
+	long accepted;  /* with a new one, though it may have happened */
 };
 
 #define MODEL_LATE_MAX 64
+#define MODEL_KEYS_MAX 3
+
+/* What the provider knows of one of the keys that were sent. */
+struct model_record {
+	bool known;
+	usec_t seen_at, busy_until;
+	bool done_for_key; /* applied under this record */
+	int stored;        /* a status; 0: none */
+};
 
 struct model {
 	uint64_t seed;
@@ -48,13 +60,18 @@ struct model {
 	bool marks_replays, keeps_records;
 	int calm; /* percent of attempts that meet the provider and hear its answer */
 	int loud; /* percent of executions that are turned away instead */
-	bool known;
-	usec_t seen_at, busy_until;
-	bool done_for_key;           /* applied under the present record */
-	int stored;                  /* a status; 0: none */
+	struct model_record records[MODEL_KEYS_MAX];
+	struct model_record *record; /* of the request that is looked at */
 	int applied;                 /* in the world */
-	usec_t late[MODEL_LATE_MAX]; /* requests that are still on their way */
+	struct {
+		usec_t at;
+		int key_no;
+	} late[MODEL_LATE_MAX]; /* requests that are still on their way */
 	int late_count;
+
+	/* the person */
+	int key_no;    /* of the provider key */
+	bool accepted; /* that it may happen twice */
 };
 
 static uint64_t model_random(struct model *model)
@@ -86,7 +103,7 @@ static bool model_chance(struct model *model, int percent)
 static void provider_apply(struct model *model)
 {
 	model->applied++;
-	model->done_for_key = true;
+	model->record->done_for_key = true;
 }
 
 static int provider_store(struct model *model, int status)
@@ -94,7 +111,7 @@ static int provider_store(struct model *model, int status)
 	const bool success = status < 300;
 	if (model->profile.stores == CONF_STORES_ALL ||
 	    (model->profile.stores == CONF_STORES_2XX && success))
-		model->stored = status;
+		model->record->stored = status;
 	return status;
 }
 
@@ -104,7 +121,7 @@ static int provider_execute(struct model *model, usec_t at)
 	const int die = model_chance(model, model->loud) ? 99 : model_below(model, 100);
 	if (die < 30) {
 		provider_apply(model);
-		model->busy_until = at + model_time(model, 2 * model->timeout);
+		model->record->busy_until = at + model_time(model, 2 * model->timeout);
 		return provider_store(model, 200);
 	}
 	if (die < 45) {
@@ -120,7 +137,7 @@ static int provider_execute(struct model *model, usec_t at)
 		return provider_store(model, 500);
 	/* turned away: nothing is stored, and the record stays or goes */
 	if (!model->keeps_records)
-		model->known = false;
+		model->record->known = false;
 	static const int turned_away[] = { 429, 421, 425, 503 };
 	const int status = turned_away[model_below(model, 4)];
 	return status == 503 && !model->profile.safe_503 ? 429 : status;
@@ -129,7 +146,7 @@ static int provider_execute(struct model *model, usec_t at)
 /* A provider that knows no keys: what is asked for again is done again, or is there already. */
 static int provider_receive_keyless(struct model *model, usec_t at)
 {
-	model->stored = 0;
+	model->record->stored = 0;
 	if (model->kind == MODEL_NATURAL && model->applied && model_chance(model, 50))
 		return !strcmp(model->method, "DELETE") ? 404 : 304;
 	return provider_execute(model, at);
@@ -140,23 +157,23 @@ static int provider_receive(struct model *model, usec_t at, bool *replayed_r)
 	*replayed_r = false;
 	if (model->kind != MODEL_IDEMPOTENT)
 		return provider_receive_keyless(model, at);
-	if (model->known && at >= model->seen_at + model->window) {
-		model->known = false;
+	if (model->record->known && at >= model->record->seen_at + model->window) {
+		model->record->known = false;
 		model->totals->forgotten++;
 	}
-	if (!model->known) {
-		model->known = true;
-		model->seen_at = at;
-		model->busy_until = at;
-		model->done_for_key = false;
-		model->stored = 0;
+	if (!model->record->known) {
+		model->record->known = true;
+		model->record->seen_at = at;
+		model->record->busy_until = at;
+		model->record->done_for_key = false;
+		model->record->stored = 0;
 	}
-	if (at < model->busy_until)
+	if (at < model->record->busy_until)
 		return 409;
-	*replayed_r = model->stored && model->marks_replays;
-	if (model->stored)
-		return model->stored;
-	if (model->done_for_key)
+	*replayed_r = model->record->stored && model->marks_replays;
+	if (model->record->stored)
+		return model->record->stored;
+	if (model->record->done_for_key)
 		return model->profile.stores == CONF_STORES_NONE ? 410 : 200;
 	return provider_execute(model, at);
 }
@@ -164,20 +181,23 @@ static int provider_receive(struct model *model, usec_t at, bool *replayed_r)
 /* Requests that were given up on and arrive after all. */
 static void provider_receive_late(struct model *model, usec_t until)
 {
+	struct model_record *const present = model->record;
 	for (;;) {
 		int next = -1;
 		for (int i = 0; i < model->late_count; i++) {
-			if (model->late[i] <= until &&
-			    (next < 0 || model->late[i] < model->late[next]))
+			if (model->late[i].at <= until &&
+			    (next < 0 || model->late[i].at < model->late[next].at))
 				next = i;
 		}
 		if (next < 0)
-			return;
+			break;
 		bool replayed;
-		const usec_t at = model->late[next];
+		const usec_t at = model->late[next].at;
+		model->record = &model->records[model->late[next].key_no];
 		model->late[next] = model->late[--model->late_count];
 		provider_receive(model, at, &replayed);
 	}
+	model->record = present;
 }
 
 /* --- an attempt --- */
@@ -223,8 +243,9 @@ static struct verdict model_meet(struct model *model, usec_t sent, usec_t *now_r
 	bool replayed;
 	const usec_t arrival = sent + model_time(model, model->timeout);
 	const int status = provider_receive(model, arrival, &replayed);
-	const usec_t answered =
-		status != 409 && model->busy_until > arrival ? model->busy_until : arrival;
+	const usec_t answered = status != 409 && model->record->busy_until > arrival
+					? model->record->busy_until
+					: arrival;
 	if (answered > sent + model->timeout ||
 	    (!model_chance(model, model->calm) && model_chance(model, 25))) {
 		*now_r = sent + model->timeout;
@@ -236,9 +257,11 @@ static struct verdict model_meet(struct model *model, usec_t sent, usec_t *now_r
 
 static void model_be_late(struct model *model, usec_t sent)
 {
-	if (model->late_count < MODEL_LATE_MAX)
-		model->late[model->late_count++] =
-			sent + model_time(model, model->timeout + model->window / 20);
+	if (model->late_count == MODEL_LATE_MAX)
+		return;
+	model->late[model->late_count].at =
+		sent + model_time(model, model->timeout + model->window / 20);
+	model->late[model->late_count++].key_no = model->key_no;
 }
 
 /* The verdict, or false: the process died, and somebody takes over. */
@@ -371,6 +394,56 @@ static const char *model_turn(struct model *model)
 	return model_take(model, &step, claimed, now);
 }
 
+/* --- the person: as the database's functions have it --- */
+
+static void model_new_key(struct model *model)
+{
+	struct life *life = &model->life;
+	model->accepted |= model->state == EFFECT_UNCERTAIN;
+	model->totals->accepted += model->state == EFFECT_UNCERTAIN;
+	model->totals->anew++;
+	model->record = &model->records[++model->key_no];
+	life->unknown_before += life->unknown_sends;
+	life->unknown_sends = 0;
+	life->first_sent_at = life->window_until = USEC_NEVER;
+}
+
+/* False: it is refused. */
+static bool model_same_key(struct model *model, usec_t now)
+{
+	struct life *life = &model->life;
+	const bool once = life->mode == EFFECT_AT_MOST_ONCE && !life->resend;
+	if (model->state == EFFECT_UNCERTAIN &&
+	    (once || life->window_until <= now ||
+	     (life->unknown_before > 0 && life->unknown_sends == 0)))
+		return false;
+	if (life->unknown_sends == 0 && life->window_until != USEC_NEVER &&
+	    model->state_since + 2 * (life->window_until - life->first_sent_at) <= now)
+		life->first_sent_at = life->window_until = USEC_NEVER;
+	model->totals->again++;
+	return true;
+}
+
+/* False: nobody has ordered anything, and the key is left as it is. */
+static bool model_order(struct model *model)
+{
+	const bool ended = model->state == EFFECT_DEAD || model->state == EFFECT_UNCERTAIN;
+	const bool fresh = model->kind != MODEL_NATURAL && model->key_no + 1 < MODEL_KEYS_MAX;
+	const usec_t now =
+		model->state_since +
+		model_time(model, model_chance(model, 50) ? model->window : 4 * model->window);
+	if (!ended || !model_chance(model, 30))
+		return false;
+	if (fresh && model_chance(model, 50))
+		model_new_key(model);
+	else if (!model_same_key(model, now))
+		return false;
+	model->life.attempts = model->life.throttled = model->life.stalled = 0;
+	model->state = EFFECT_PENDING;
+	model->due_at = model->state_since = now;
+	return true;
+}
+
 static void model_begin(struct model *model)
 {
 	static const usec_t windows[] = { 10 * USEC_MIN, USEC_HOUR, USEC_DAY };
@@ -414,6 +487,7 @@ static void model_begin(struct model *model)
 	};
 	model->state = EFFECT_PENDING;
 	model->due_at = model->state_since = now;
+	model->record = model->records;
 }
 
 static const char *model_judge(struct model *model)
@@ -421,8 +495,9 @@ static const char *model_judge(struct model *model)
 	struct model_ends *ends = &model->totals->ends[model->kind];
 	provider_receive_late(model, USEC_NEVER);
 	if (model->applied > 1) {
-		ends->twice++;
-		if (model->kind == MODEL_IDEMPOTENT || model->kind == MODEL_ONCE)
+		ends->twice += !model->accepted;
+		if ((model->kind == MODEL_IDEMPOTENT || model->kind == MODEL_ONCE) &&
+		    !model->accepted)
 			return "applied twice";
 	}
 	switch (model->state) {
@@ -452,7 +527,8 @@ static const char *model_run(uint64_t seed, struct model_totals *totals)
 	struct model model = { .seed = seed, .totals = totals };
 	model_begin(&model);
 	for (int turn = 0; turn < 200; turn++) {
-		if (model.state != EFFECT_PENDING && model.state != EFFECT_RETRY_WAIT)
+		if (model.state != EFFECT_PENDING && model.state != EFFECT_RETRY_WAIT &&
+		    !model_order(&model))
 			break;
 		const char *fault = model_turn(&model);
 		if (fault)

@@ -724,10 +724,14 @@ static void at_random_against_a_provider(void **state)
 	print_message("sends %ld, windows %ld, forgotten %ld, settled %ld, unmarked %ld\n",
 		      totals.sends, totals.windows, totals.forgotten, totals.settled,
 		      totals.unmarked);
+	print_message("replayed %ld, with a new key %ld, of these uncertain %ld\n", totals.again,
+		      totals.anew, totals.accepted);
 	assert_int_equal(totals.ends[MODEL_IDEMPOTENT].twice, 0);
 	assert_int_equal(totals.ends[MODEL_ONCE].twice, 0);
 	assert_true(totals.ends[MODEL_RESENT].twice > 500 && totals.unmarked > 500);
 	assert_true(totals.windows > 500 && totals.forgotten > 500 && totals.settled > 500);
+	assert_true(totals.again > 3000 && totals.anew > totals.accepted + 3000);
+	assert_true(totals.accepted > 3000);
 }
 
 int main(void)
