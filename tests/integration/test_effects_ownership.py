@@ -91,7 +91,7 @@ def test_a_call_whose_owner_was_killed_is_taken_over(settle: Settle):
 
 
 def test_a_ledger_that_starts_again_inherits_nothing(settle: Settle):
-    """L1: it waits for the end of its own former lease like anyone else."""
+    """L1, L10: it waits for the end of its own former lease like anyone else."""
     world = settle(ledgers=1)
     world.provider.fault("hang", times=1, apply=True)
     announce(world, [1])
@@ -304,7 +304,7 @@ def down(postgres: Postgres) -> Iterator[None]:
 
 
 def test_a_restart_of_the_database_costs_no_call(settle: Settle):
-    """The calls in progress go on, and what they come to is recorded afterwards."""
+    """L18: the calls in progress go on, and what they come to is recorded afterwards."""
     bench = Bench(settle(ledgers=1, lease=60))
     for mode in ("fast", "immediate"):
         orders = call(bench, 20)
@@ -379,7 +379,7 @@ def test_a_claim_whose_answer_is_lost_is_taken_back(settle: Settle):
 
 @pytest.mark.parametrize("committed", [False, True], ids=["rolled-back", "committed"])
 def test_a_result_whose_statement_is_lost_is_written_again(bench: Bench, committed: bool):
-    """It is recorded once, whether the database had it already or not."""
+    """L34: it is recorded once, whether the database had it already or not."""
     world, orders = bench.world, call(bench, 10)
     if committed:
         with unanswered_commits(world):

@@ -161,7 +161,7 @@ def memory_peak(pid: int) -> int:
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["measured", "chunked"])
 def test_ten_gigabytes_are_not_read(bench: Bench, chunked: bool):
-    """The head says that it happened; of the body a little is kept, the rest never asked for."""
+    """L36: the head says that it happened; of the body a little is kept, the rest never asked for."""
     ledger = bench.world.ledgers[0]
     before = memory_peak(ledger.pid)
     order = meet(bench, {"kind": "huge_body", "chunked": chunked})

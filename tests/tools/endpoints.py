@@ -1,4 +1,5 @@
-"""Places to which no request gets: nobody there, nobody who answers, nobody to be trusted."""
+"""Places to which no request gets: nobody there, nobody who answers, nobody to be trusted. And one
+where it does: a server with TLS that would rather speak HTTP/2."""
 
 from __future__ import annotations
 
@@ -30,6 +31,9 @@ class Endpoints:
         self.urls["tls-stranger"] = f"https://127.0.0.1:{self._tls('stranger', days_old=0)}"
         self.urls["tls-expired"] = f"https://127.0.0.1:{self._tls('expired', days_old=3)}"
         self.ca_files["tls-expired"] = str(directory / "expired.pem")
+        self.urls["tls"] = f"https://127.0.0.1:{self._tls('good', days_old=0)}"
+        self.ca_files["tls"] = str(directory / "good.pem")
+        self.spoken: list[tuple[str | None, bytes]] = []     # protocol agreed on, first bytes
 
     def _port(self, backlog: int | None) -> int:
         """A port of ours; with a backlog the kernel takes connections there, and nobody reads."""
@@ -60,9 +64,10 @@ class Endpoints:
         subprocess.run([*clock.command, *command], check=True, stderr=subprocess.DEVNULL)
 
     def _tls(self, name: str, days_old: int) -> int:
-        """Shakes hands, if the client likes the certificate, and says nothing more."""
+        """Shakes hands, if the client likes the certificate, and answers one request."""
         self._certificate(name, days_old)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["h2", "http/1.1"])
         context.load_cert_chain(self.directory / f"{name}.pem", self.directory / f"{name}.key")
         port = self._port(64)
         threading.Thread(target=self._accept, args=(self._sockets[-1], context),
@@ -76,12 +81,12 @@ class Endpoints:
                 threading.Thread(target=self._shake_hands, args=(client, context),
                                  daemon=True).start()
 
-    @staticmethod
-    def _shake_hands(client: socket.socket, context: ssl.SSLContext) -> None:
+    def _shake_hands(self, client: socket.socket, context: ssl.SSLContext) -> None:
         with suppress(OSError), client:
             client.settimeout(5)
             with context.wrap_socket(client, server_side=True) as peer:
-                peer.recv(1)
+                self.spoken.append((peer.selected_alpn_protocol(), peer.recv(64)))
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
     def close(self) -> None:
         for one in self._sockets:
