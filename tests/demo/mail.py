@@ -23,7 +23,8 @@ def effect(topic: str) -> dict[str, Any]:
 def target(url: str) -> dict[str, Any]:
     return {"name": "mail", "url": url, "profile": "smtp", "from": "orders@shop.example",
             "to": "${/customer_id}@customers.example", "subject": "Order ${/order_id}",
-            "connect_timeout": "1s", "timeout": "2s", "concurrency": 10}
+            "connect_timeout": "1s", "timeout": "2s", "concurrency": 10,
+            "breaker": {"open": "2s"}}
 
 
 def key(order: Order) -> str:
