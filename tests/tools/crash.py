@@ -818,6 +818,34 @@ class Expire(Perform):
         self.world.query("UPDATE counterfoil.effect SET not_after = now()")
 
 
+class GoBack(Perform):
+    """An order to read everything again."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.ends = self.positions
+        self.world.query("SELECT counterfoil.order_intake('rewind', %s, gen_random_uuid(), 'to see', "
+                         "'{}')", (f'{{"topic": "{TOPIC}", "to_offset": 0}}',))
+
+    def drain(self) -> None:
+        waiting.until(lambda: self.order == "done" and self.positions == self.ends, 30,
+                      "everything to be read again", 0.1)
+        super().drain()
+
+    @property
+    def order(self) -> str:
+        return self.world.value("SELECT state FROM counterfoil.operation")
+
+    @property
+    def positions(self) -> list[int]:
+        return [offset for (offset,) in self.world.query(
+            "SELECT next_offset FROM counterfoil.intake_position ORDER BY partition")]
+
+    @property
+    def back(self) -> bool:
+        return self.positions != self.ends
+
+
 class Clear(Perform):
     """Keys that were completed long ago, and an audit row as old: a round of expiry. It has two
     steps, of the keys and of its end."""
