@@ -3,50 +3,43 @@
 
 #include "key_order.h"
 
-#define OPTIONS "[--target T] [--tenant T] [--dry-run] [--json] [--config FILE]\n"
-#define WORDS                                                                                      \
+#define OPTIONS                                                                                    \
+	"  --target T     of several targets' keys\n"                                              \
+	"  --tenant T     of several tenants' keys\n"                                              \
 	"  --yes          do it\n"                                                                 \
 	"  --dry-run      only say what would come of it\n"                                        \
-	"  --reason TEXT  for the audit\n"
+	"  --json         say it as JSON\n"
+#define REASON "  --reason TEXT  for the audit\n"
 
 static const char cancel_usage[] =
-	"usage: counterfoil cancel KEY|ID --yes --reason TEXT\n"
-	"                          " OPTIONS "Takes back for good what waits to be sent. What may "
-	"have happened already becomes uncertain\n"
-	"instead. Ends with 5 when the key was not waiting.\n" WORDS;
+	"usage: counterfoil cancel KEY|ID --yes --reason TEXT [OPTION ...]\n"
+	"Takes back for good what waits to be sent. What may have happened already\n"
+	"becomes uncertain instead. Ends with 5 when the key was not waiting.\n" OPTIONS REASON;
 
 static const char dead_letter_usage[] =
-	"usage: counterfoil dead-letter KEY|ID --yes --reason TEXT\n"
-	"                               " OPTIONS
-	"Gives up what waits to be sent: it is dead, and can be replayed. What may have happened\n"
-	"already becomes uncertain instead. No event goes to the dead-letter topic, for you have "
-	"it\n"
-	"in hand. Ends with 5 when the key was not waiting.\n" WORDS;
+	"usage: counterfoil dead-letter KEY|ID --yes --reason TEXT [OPTION ...]\n"
+	"Gives up what waits to be sent: it is dead, and can be replayed. What may have\n"
+	"happened already becomes uncertain instead. No event goes to the dead-letter\n"
+	"topic, for you have it in hand. Ends with 5 when the key was not waiting.\n" OPTIONS
+		REASON;
 
 static const char take_over_usage[] =
-	"usage: counterfoil take-over KEY|ID --yes [--reason TEXT]\n"
-	"                             " OPTIONS
-	"Takes a stale key from its ledger now. It is due at once, with the same key; one of\n"
-	"at_most_once that may have been sent becomes uncertain. Ends with 5 when it was not "
-	"stale.\n" WORDS;
+	"usage: counterfoil take-over KEY|ID --yes [--reason TEXT] [OPTION ...]\n"
+	"Takes a stale key from its ledger now. It is due at once, with the same key; one\n"
+	"of at_most_once that may have been sent becomes uncertain. Ends with 5 when the\n"
+	"key was not stale.\n" OPTIONS REASON;
 
-static const char note_usage[] =
-	"usage: counterfoil note KEY|ID --yes --reason TEXT\n"
-	"                        " OPTIONS "Keeps a remark with the key, in whatever state it is.\n"
-	"  --yes          do it\n"
-	"  --dry-run      only say what would come of it\n"
-	"  --reason TEXT  the remark\n";
+static const char note_usage[] = "usage: counterfoil note KEY|ID --yes --reason TEXT [OPTION ...]\n"
+				 "Keeps a remark with the key, in whatever state it is.\n" OPTIONS
+				 "  --reason TEXT  the remark\n";
 
 static const char erase_usage[] =
-	"usage: counterfoil erase KEY|ID --yes --reason TEXT\n"
-	"                         " OPTIONS "Forgets what may be personal in a key that has ended: "
-	"request, answers, the event's content,\n"
-	"its subject. The key, its state and the provider's id stay, so that a repetition is known "
-	"as\n"
-	"one. Not reached: what stands in Kafka or waits in the outbox, reasons and notes. Ends "
-	"with 5\n"
-	"when the key has not ended.\n"
-	"  --key KEY      the key, instead of the first word\n" WORDS;
+	"usage: counterfoil erase KEY|ID --yes --reason TEXT [OPTION ...]\n"
+	"Forgets what may be personal in a key that has ended: request, answers, the\n"
+	"event's content, its subject. The key, its state and the provider's id stay, so\n"
+	"that a repetition is known as one. Not reached: what stands in Kafka or waits in\n"
+	"the outbox, reasons and notes. Ends with 5 when the key has not ended.\n"
+	"  --key KEY      the key, instead of the first word\n" OPTIONS REASON;
 
 static enum exit_code run(struct call *call, unsigned options, enum order_kind kind, int argc,
 			  char **argv)
