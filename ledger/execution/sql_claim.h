@@ -18,8 +18,8 @@
 /* A row s of the due index, and no more than that. */
 #define IN_LINE "s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
 
-/* Such a row runs alone: it was taken over twice, and has had no answer since, so that it may be what
- * ended its ledgers. */
+/* Such a row runs alone: it was taken over twice, and has had no answer since, so that it may be
+ * what ended its ledgers. */
 #define ALONE     "s.takeovers >= 2 AND s.outcome = 'lost'"
 #define NOT_ALONE "(s.takeovers < 2 OR s.outcome IS DISTINCT FROM 'lost')"
 
@@ -40,7 +40,7 @@
  *
  * Of a serial key only the oldest unfinished row, and none while a younger one runs (ids commit out
  * of order): the CASE fixes the order of its tests, so that the advisory lock is tried for heads
- * only. */
+ * only. A scalar subquery is never turned into a hash of all that is in flight, as EXISTS is. */
 #define CLAIMABLE                                                                                  \
 	" AND (s.window_until IS NULL OR s.unknown_sends = 0 OR now() + $7 < s.window_until)"      \
 	" AND CASE"                                                                                \
@@ -52,10 +52,10 @@
 	"         AND o.tenant = s.tenant AND o.serial_key IS NOT NULL AND o.id < s.id"            \
 	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain'))"             \
 	"     THEN false"                                                                          \
-	"   WHEN EXISTS (SELECT FROM counterfoil.effect_state o"                                   \
+	"   WHEN (SELECT true FROM counterfoil.effect_state o"                                     \
 	"       WHERE o.serial_key = s.serial_key AND o.target = s.target"                         \
 	"         AND o.tenant = s.tenant AND o.serial_key IS NOT NULL"                            \
-	"         AND o.state = 'in_flight') THEN false"                                           \
+	"         AND o.state = 'in_flight' LIMIT 1) THEN false"                                   \
 	"   ELSE pg_try_advisory_xact_lock(1129270861,"                                            \
 	"     hashtext(s.target || chr(1) || s.tenant || chr(1) || s.serial_key)) END"
 
