@@ -431,7 +431,7 @@ def test_drafts_die_and_are_cleared(world: World):
         "refused", "its keys were selected more than an hour ago: select them anew")
     world.query("UPDATE counterfoil.operation SET ended_at = now() - interval '1000 days' "
                 "WHERE id = %s", (old,))
-    world.query("UPDATE counterfoil.expiry SET next_at = clock_timestamp(), cursor = (SELECT max(id) "
+    world.query("UPDATE counterfoil.expiry SET next_at = clock_timestamp(), until = clock_timestamp(), cursor = (SELECT max(id) "
                 "FROM counterfoil.effect_state)")
 
     def left() -> set[int]:
