@@ -25,6 +25,7 @@
 #include "mem.h"
 #include "meter.h"
 #include "operations/bulk.h"
+#include "operations/intake_orders.h"
 #include "pg.h"
 
 /* Beyond the drain timeout, for results that wait for the database. */
@@ -60,6 +61,7 @@ struct ledger {
 	struct census *census;
 	struct expiry *expiry;
 	struct bulk *bulk;
+	struct intake_orders *intake_orders;
 	struct loop_timer *check;
 	struct log_limit misfit_said;
 	struct instance *instance;
@@ -129,6 +131,7 @@ static void drain(struct ledger *ledger)
 	set_state(ledger, LEDGER_DRAINING);
 	expiry_stop(ledger->expiry);
 	bulk_stop(ledger->bulk);
+	intake_orders_stop(ledger->intake_orders);
 	loop_timer_set(ledger->drained, timeout + DRAIN_GRACE);
 	intake_stop(ledger->intake, on_intake_stopped, ledger);
 	executor_stop(ledger->executor, usec_boot() + timeout, on_executor_stopped, ledger);
@@ -185,6 +188,7 @@ static void on_held(void *arg, int64_t id)
 	executor_lease_set(ledger->executor, id, instance_until(ledger->instance));
 	intake_instance_set(ledger->intake, id);
 	bulk_owner(ledger->bulk, id);
+	intake_orders_owner(ledger->intake_orders, id);
 	say_ready(ledger);
 }
 
@@ -194,6 +198,7 @@ static void on_lost(void *arg)
 
 	executor_lease_set(ledger->executor, 0, 0);
 	bulk_owner(ledger->bulk, 0);
+	intake_orders_owner(ledger->intake_orders, 0);
 }
 
 static void on_backlog(void *arg, bool high)
@@ -421,6 +426,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 {
 	struct ledger *ledger = mem_zero(sizeof(*ledger));
 	const struct pg_events events = { .up = check, .down = on_down, .arg = ledger };
+	const struct intake_orders_events recorded = { .recorded = on_recorded, .arg = ledger };
 
 	ledger->meter = meter_new(conf, rules);
 	const struct pg_settings settings = database_settings(conf, ledger->meter);
@@ -439,6 +445,8 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->census = census_new(ledger->loop, log, ledger->pg, conf, rules, ledger->meter);
 	ledger->expiry = expiry_new(ledger->loop, log, ledger->pg, conf, rules);
 	ledger->bulk = bulk_new(ledger->loop, log, ledger->pg, conf);
+	ledger->intake_orders = intake_orders_new(ledger->loop, log, ledger->pg, conf, rules,
+						  ledger->meter, &recorded);
 	return ledger;
 }
 
@@ -462,6 +470,7 @@ void ledger_free(struct ledger *ledger)
 	census_free(ledger->census);
 	expiry_free(ledger->expiry);
 	bulk_free(ledger->bulk);
+	intake_orders_free(ledger->intake_orders);
 	loop_timer_free(ledger->check);
 	loop_timer_free(ledger->drained);
 	loop_signal_free(ledger->interrupt);

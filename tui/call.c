@@ -149,7 +149,12 @@ enum {
 	OPTION_HAPPENED,
 	OPTION_DID_NOT_HAPPEN,
 	OPTION_PROVIDER_ID,
-	OPTION_EFFECT
+	OPTION_EFFECT,
+	OPTION_LAST,
+	OPTION_FROM,
+	OPTION_TO,
+	OPTION_PARTITION,
+	OPTION_APPLY
 };
 
 static const struct {
@@ -177,6 +182,11 @@ static const struct {
 	{ { "did-not-happen", no_argument, NULL, OPTION_DID_NOT_HAPPEN }, CALL_DECISION },
 	{ { "provider-id", required_argument, NULL, OPTION_PROVIDER_ID }, CALL_DECISION },
 	{ { "effect", required_argument, NULL, OPTION_EFFECT }, CALL_EFFECT },
+	{ { "last", required_argument, NULL, OPTION_LAST }, CALL_AGAIN },
+	{ { "from", required_argument, NULL, OPTION_FROM }, CALL_AGAIN },
+	{ { "to", required_argument, NULL, OPTION_TO }, CALL_AGAIN },
+	{ { "partition", required_argument, NULL, OPTION_PARTITION }, CALL_AGAIN },
+	{ { "apply", no_argument, NULL, OPTION_APPLY }, CALL_AGAIN },
 };
 enum { OPTION_COUNT = sizeof(all_options) / sizeof(all_options[0]) };
 
@@ -231,6 +241,18 @@ static bool take_option(struct call *call, int option, const char *argument)
 	case OPTION_PROVIDER_ID:
 		call->provider_id = argument;
 		return true;
+	case OPTION_LAST:
+		return call_count(argument, 1, &call->last);
+	case OPTION_FROM:
+		call->from = argument;
+		return true;
+	case OPTION_TO:
+		call->to = argument;
+		return true;
+	case OPTION_PARTITION:
+		return call_number(argument, &call->partition);
+	case OPTION_APPLY:
+		return call->apply = true;
 	case OPTION_EFFECT:
 		call->effect = argument;
 		return true;
@@ -248,7 +270,8 @@ static bool is_all_text(const struct call *call)
 {
 	const char *const texts[] = { call->word,   call->target,      call->tenant,
 				      call->reason, call->source,      call->topic,
-				      call->key,    call->provider_id, call->effect };
+				      call->key,    call->provider_id, call->effect,
+				      call->from,   call->to };
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (!is_text(texts[i]))
 			return false;
@@ -273,6 +296,7 @@ bool call_read(struct call *call, unsigned options, int argc, char **argv, enum 
 		if (!all_options[i].of || (all_options[i].of & options))
 			known[count++] = all_options[i].option;
 	call->expect = -1;
+	call->partition = -1;
 	optind = 0; /* begins afresh behind the command's name */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", known, NULL)) != -1)

@@ -22,6 +22,7 @@ enum call_options {
 	CALL_EFFECT = 1 << 11,
 	CALL_TARGET = 1 << 12, /* --target */
 	CALL_FORCE = 1 << 13,  /* --force */
+	CALL_AGAIN = 1 << 14, /* --last --from --to --partition --apply */
 };
 
 struct call {
@@ -40,6 +41,9 @@ struct call {
 	bool new_key, force;
 	bool happened, did_not_happen;
 	const char *provider_id;
+	int64_t last, partition; /* 0, -1: not given */
+	const char *from, *to;
+	bool apply;
 	const char *word; /* what it is about; NULL: nothing was said */
 	char **words;     /* all of them, with CALL_WORDS */
 	int word_count;

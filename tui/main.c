@@ -7,6 +7,7 @@
 #include "clean.h"
 #include "command.h"
 #include "command_adopt.h"
+#include "command_again.h"
 #include "command_find.h"
 #include "command_hold.h"
 #include "command_key.h"
@@ -14,9 +15,11 @@
 #include "command_ops.h"
 #include "command_outbox.h"
 #include "command_pause.h"
+#include "command_poison.h"
 #include "command_replay.h"
 #include "command_resolve.h"
 #include "command_show.h"
+#include "command_unmatched.h"
 #include "command_targets.h"
 #include "console.h"
 #include "migrate.h"
@@ -41,6 +44,10 @@ static const struct command commands[] = {
 	{ "targets", "what is sent to each target, or why not", targets_run },
 	{ "hold", "send nothing to a target any more", hold_run },
 	{ "release", "send to it again", release_run },
+	{ "poison", "messages that could not be taken in: replayed, discarded", poison_run },
+	{ "unmatched", "events that no effect asks for", unmatched_run },
+	{ "redeliver", "have events read again, and see that all are known", redeliver_run },
+	{ "rewind", "where intake stands; have it go back", rewind_run },
 	{ "adopt", "make a restored or copied database this environment's", adopt_run },
 	{ "migrate", "bring the database's schema up to date, print it, or tell its state",
 	  migrate_run },

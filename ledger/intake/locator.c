@@ -168,9 +168,7 @@ static void await_topic(struct locator *locator, const char *topic)
 
 	log_info(locator->log, "topic not there yet", LOG_TEXT("topic", topic));
 	pg_add_text(&params, topic);
-	crash_point("topic_await.send");
 	pg_send(locator->pg, SQL_AWAIT, &params, on_begun, locator);
-	crash_point("topic_await.sent");
 }
 
 /* Whether a statement is on its way. */

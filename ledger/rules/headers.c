@@ -54,7 +54,7 @@ static void add_value(struct buf *json, const struct event_header *header)
 {
 	if (!header->value) {
 		buf_add_text(json, "null");
-	} else if (utf8_valid(header->value, header->length)) {
+	} else if (value_is_kept(header)) {
 		add_string(json, header->value, header->length);
 	} else {
 		buf_add_text(json, "{\"hex\":");

@@ -11,7 +11,7 @@
  * nothing when there is none. */
 void headers_keep(const struct event_source *source, struct buf *json);
 
-/* All of them, for a poison message: a value that is no UTF-8 as {"hex": "..."}. */
+/* All of them, for a poison message: a value that is no UTF-8, or has a NUL, as {"hex": "..."}. */
 void headers_all(const struct event_source *source, struct buf *json);
 
 #endif

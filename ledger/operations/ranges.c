@@ -1,0 +1,126 @@
+/* Which offsets of a topic are read again. */
+#include "ranges.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+
+void ranges_done(struct ranges *ranges)
+{
+	free(ranges->items);
+	*ranges = (struct ranges){ 0 };
+}
+
+void ranges_add(struct ranges *ranges, int32_t partition, int64_t at, int64_t end)
+{
+	ranges->items = mem_grow(ranges->items, ranges->count + 1, sizeof(*ranges->items));
+	ranges->items[ranges->count++] =
+		(struct range){ .partition = partition, .at = at < end ? at : end, .end = end };
+}
+
+struct range *ranges_find(const struct ranges *ranges, int32_t partition)
+{
+	for (size_t i = 0; i < ranges->count; i++)
+		if (ranges->items[i].partition == partition)
+			return &ranges->items[i];
+	return NULL;
+}
+
+void ranges_last(struct ranges *ranges, int64_t count)
+{
+	int64_t parts = (int64_t)ranges->count;
+
+	for (int64_t i = 0; i < parts; i++) {
+		struct range *range = &ranges->items[i];
+		int64_t share = count / parts + (i < count % parts);
+
+		if (range->end - range->at > share)
+			range->at = range->end - share;
+	}
+}
+
+int64_t ranges_left(const struct ranges *ranges)
+{
+	int64_t left = 0;
+
+	for (size_t i = 0; i < ranges->count; i++)
+		left += ranges->items[i].end - ranges->items[i].at;
+	return left;
+}
+
+void ranges_first(struct ranges *ranges, const char *key)
+{
+	if (*ranges->first == '\0')
+		(void)snprintf(ranges->first, sizeof(ranges->first), "%s", key);
+}
+
+/* read duplicates fresh conflicts poison unmatched|partition:at:end ...|first */
+void ranges_write(const struct ranges *ranges, struct buf *cursor)
+{
+	buf_addf(cursor, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "|",
+		 ranges->read, ranges->duplicates, ranges->fresh, ranges->conflicts, ranges->poison,
+		 ranges->unmatched);
+	for (size_t i = 0; i < ranges->count; i++)
+		buf_addf(cursor, "%s%" PRId32 ":%" PRId64 ":%" PRId64, i > 0 ? " " : "",
+			 ranges->items[i].partition, ranges->items[i].at, ranges->items[i].end);
+	buf_addf(cursor, "|%s", ranges->first);
+}
+
+static bool read_ranges(const char *text, const char *end, struct ranges *ranges)
+{
+	while (text < end) {
+		int64_t at, stop;
+		int32_t partition;
+		int length = 0;
+
+		if (sscanf(text, "%" SCNd32 ":%" SCNd64 ":%" SCNd64 "%n", &partition, &at, &stop,
+			   &length) != 3)
+			return false;
+		ranges_add(ranges, partition, at, stop);
+		text += length;
+		text += *text == ' ';
+	}
+	return true;
+}
+
+bool ranges_read(const char *cursor, struct ranges *ranges_r)
+{
+	struct ranges ranges = { 0 };
+	const char *list = strchr(cursor, '|');
+	const char *first = list ? strchr(list + 1, '|') : NULL;
+
+	if (!first ||
+	    sscanf(cursor, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64,
+		   &ranges.read, &ranges.duplicates, &ranges.fresh, &ranges.conflicts,
+		   &ranges.poison, &ranges.unmatched) != 6)
+		return false;
+	if (!read_ranges(list + 1, first, &ranges)) {
+		ranges_done(&ranges);
+		return false;
+	}
+	ranges_first(&ranges, first + 1);
+	*ranges_r = ranges;
+	return true;
+}
+
+static void say(struct buf *out, int64_t count, const char *one, const char *more)
+{
+	if (count > 0)
+		buf_addf(out, ", %" PRId64 " %s", count, count == 1 ? one : more);
+}
+
+void ranges_say(const struct ranges *ranges, bool apply, struct buf *out)
+{
+	buf_addf(out, "%" PRId64 " %s read again: %" PRId64 " %s, %" PRId64 " new%s", ranges->read,
+		 ranges->read == 1 ? "event" : "events", ranges->duplicates,
+		 ranges->duplicates == 1 ? "duplicate" : "duplicates", ranges->fresh,
+		 apply && ranges->fresh > 0 ? " and recorded" : "");
+	say(out, ranges->conflicts, "conflict", "conflicts");
+	say(out, ranges->poison, "poison", "poison");
+	say(out, ranges->unmatched, "that no effect matches", "that no effect matches");
+	if (ranges->fresh > 0)
+		buf_addf(out, "; the first new key: %s", ranges->first);
+}

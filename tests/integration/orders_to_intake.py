@@ -1,0 +1,43 @@
+"""What the tests of orders to intake share: `counterfoil` beside a world, and its operations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from tests.tools import programs
+from tests.tools.world import World
+
+ORDERED = ("--yes", "--reason", "a test")
+
+
+def counterfoil(world: World, *words: object) -> "subprocess.CompletedProcess[str]":
+    return programs.run("counterfoil", "--config", str(world.write_configuration()),
+                        *(str(word) for word in words))
+
+
+def answer(done: "subprocess.CompletedProcess[str]", code: int = 0) -> Any:
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
+def operations(world: World) -> list[tuple[Any, ...]]:
+    """(kind, state, detail) of each."""
+    return world.query("SELECT kind, state, detail FROM counterfoil.operation ORDER BY id")
+
+
+def ordered(world: World, *words: object, ends: str = "done") -> str:
+    """Gives the order and waits for its end; the detail."""
+    done = counterfoil(world, *words, *ORDERED)
+    kind, state, detail = operations(world)[-1]
+    assert state == ends, (kind, state, detail, done.stdout, done.stderr)
+    assert done.returncode in (0, 3) and detail in done.stdout
+    assert state == "done" or done.returncode == 3
+    return detail
+
+
+def queue(world: World, kind: str, params: dict[str, Any]) -> int:
+    """Gives the order as the command does; nobody waits."""
+    return world.value("SELECT counterfoil.order_intake(%s, %s, gen_random_uuid(), 'a test', '{}')",
+                       (kind, json.dumps(params)))
