@@ -17,6 +17,7 @@ from tests.tools.terminal import Terminal
 LARGE = {"effect", "effect_state", "effect_request", "attempt", "outbox", "outbox_dead", "audit", "unmatched"}
 STATES = ["pending", "retry_wait", "in_flight", "uncertain", "dead", "cancelled"]
 KEYS = 12000
+SURE = ["--yes", "--reason", "why"]
 
 
 def fill(keys: Keys) -> None:
@@ -95,7 +96,12 @@ def test_no_statement_reads_a_whole_table(keys: Keys, config: Callable[..., Path
         assert programs.run("counterfoil", "--config", path, "list", state).returncode == 0
     for words in (["show", "order:7"], ["show", "7"], ["find", "order:77"], ["find", "s7"],
                   ["find", "ch_7"], ["find", "orders[7]@7"], ["replay", "order:9", "--dry-run"],
-                  ["replay", "order:9", "--yes"], ["outbox"], ["outbox", "dead"],
+                  ["replay", "order:9", "--yes"], ["replay", "order:7", "--new-key", *SURE],
+                  ["replay", "order:2", "--new-key", "--force", *SURE],
+                  ["resolve", "order:19", "--happened", *SURE],
+                  ["resolve", "order:31", "--did-not-happen", *SURE], ["cancel", "order:1", *SURE],
+                  ["dead-letter", "order:3", *SURE], ["take-over", "order:29", *SURE],
+                  ["note", "order:2", *SURE], ["erase", "order:4", *SURE], ["outbox"], ["outbox", "dead"],
                   ["outbox", "parked", "--source", "public.a"],
                   ["outbox", "dead", "--topic", "t1", "--key", "k1"], ["outbox", "show", "1000001"],
                   ["outbox", "requeue", "1000001", "--dry-run"],
@@ -108,6 +114,9 @@ def test_no_statement_reads_a_whole_table(keys: Keys, config: Callable[..., Path
     with closing(terminal):
         terminal.sync()
     keys.query(f'ALTER DATABASE "{keys.database}" RESET ALL')
+    ordered = keys.query("SELECT DISTINCT action FROM counterfoil.audit WHERE result = 'done' AND "
+                         "reason = 'why'")
+    assert len(ordered) == 9, ordered
     with open(postgres.log, encoding="utf-8") as log:
         log.seek(begin)
         texts = re.findall(r"LOG:  duration: [\d.]+ ms  plan:\n((?:\t.*\n)+)", log.read())
