@@ -39,7 +39,7 @@ struct applied {
 		char body[4000], why[512], emit[4000];
 		bool dead, body_is_value;
 		uint8_t fingerprint[EFFECT_FINGERPRINT_SIZE];
-		usec_t not_after, delay;
+		usec_t not_after, delay, not_before;
 	} drafts[DRAFTS_MAX];
 	struct err why;
 };
@@ -114,6 +114,7 @@ static void take(void *arg, const struct draft *draft)
 	applied->drafts[i].dead = draft->dead;
 	applied->drafts[i].body_is_value = draft->body_is_value;
 	applied->drafts[i].not_after = draft->not_after;
+	applied->drafts[i].not_before = draft->not_before;
 	applied->drafts[i].delay = draft->delay;
 }
 
@@ -833,6 +834,70 @@ static void without_its_place_in_the_order_nothing_is_sent(void **state)
 	unload(&world);
 }
 
+/* The event says when it may be sent; what is no time is no request. */
+static void not_before_the_time_that_the_event_says(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *not_before, *at; /* of the event, as JSON */
+		usec_t time;
+		const char *why;
+	} cases[] = {
+		{ "", "\"junk\"", USEC_NEVER, NULL },
+		{ "${/at|}", "\"2026-01-01T00:00:00Z\"", 1767225600 * USEC_SEC, NULL },
+		{ "${/at|}", "1767225600", 1767225600 * USEC_SEC, NULL },
+		{ "${/at|}", "1767225600000", 1767225600 * USEC_SEC, NULL },
+		{ "${/at|}", "1", USEC_SEC, NULL }, /* past */
+		{ "${/at|}", "\"\"", USEC_NEVER, NULL },
+		{ "${/none|}", "\"\"", USEC_NEVER, NULL },
+		{ "${/none}", "\"\"", USEC_NEVER, "not_before: " },
+		{ "${/at}", "\"tomorrow\"", USEC_NEVER, "not_before: \"tomorrow\" is no time: " },
+		{ "${/at}", "1.5", USEC_NEVER, "not_before: \"1.5\" is no time: " },
+	};
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		static struct applied applied;
+		struct buf effect BUF_AUTO = { 0 }, value BUF_AUTO = { 0 };
+		struct world world;
+		buf_addf(&value, "{\"id\":1,\"at\":%s}", cases[i].at);
+		buf_addf(&effect,
+			 "{ name = \"e\"; " ON "target = \"payments\"; key = \"${/id}\";"
+			 " not_before = \"%s\"; }",
+			 cases[i].not_before);
+		struct event_source source = placed(value.data);
+		if (!load(&world, PAYMENTS, "", effect.data))
+			fail_msg("%s", world.faults.data);
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		assert_int_equal(applied.drafts[0].dead, cases[i].why != NULL);
+		assert_true(applied.drafts[0].not_before == cases[i].time);
+		if (cases[i].why &&
+		    strncmp(applied.drafts[0].why, cases[i].why, strlen(cases[i].why)) != 0)
+			fail_msg("%s", applied.drafts[0].why);
+		unload(&world);
+	}
+}
+
+/* --- the names of a target --- */
+
+static void a_target_is_known_by_its_former_names(void **state)
+{
+	(void)state;
+	struct world world;
+	if (!load(&world,
+		  "{ name = \"payments\"; url = \"https://pay.test\"; "
+		  "profile = \"stripe-v1\"; alias = (\"stripe\", \"money\"); }",
+		  "", "{ name = \"e\"; " ON "target = \"payments\"; key = \"${/id}\"; }"))
+		fail_msg("%s", world.faults.data);
+	const struct target *target = rules_target(world.rules, 0);
+	assert_string_equal(target_name(target, 0), "stripe"); /* as new keys are recorded */
+	assert_string_equal(target_name(target, 1), "money");
+	assert_string_equal(target_name(target, 2), "payments");
+	assert_null(target_name(target, 3));
+	assert_ptr_equal(rules_target_called(world.rules, "money"), target);
+	assert_ptr_equal(rules_target_called(world.rules, "payments"), target);
+	assert_null(rules_target_called(world.rules, "another"));
+	unload(&world);
+}
+
 /* --- what follows --- */
 
 #define EMIT(more)                                                                                 \
@@ -1260,6 +1325,8 @@ int main(void)
 		cmocka_unit_test(tenants_do_not_meet_at_the_provider),
 		cmocka_unit_test(what_is_sent_one_at_a_time),
 		cmocka_unit_test(without_its_place_in_the_order_nothing_is_sent),
+		cmocka_unit_test(not_before_the_time_that_the_event_says),
+		cmocka_unit_test(a_target_is_known_by_its_former_names),
 		cmocka_unit_test(what_is_emitted_is_rendered_at_intake),
 		cmocka_unit_test(what_is_emitted_is_not_part_of_the_request),
 		cmocka_unit_test(what_is_too_large_is_not_emitted),
