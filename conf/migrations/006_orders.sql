@@ -30,7 +30,7 @@ ALTER TABLE counterfoil.audit
 CREATE TABLE counterfoil.key_number (
   target       text COLLATE "C",
   provider_key text COLLATE "C",
-  last         int NOT NULL DEFAULT 1,
+  last         int NOT NULL DEFAULT 1 CHECK (last < 1000000), -- eight characters are kept free for ~rN
   PRIMARY KEY (target, provider_key));
 
 -- What a completed key was replayed as, by force: the key that it is made of, the first of them all.

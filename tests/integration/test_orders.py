@@ -102,8 +102,8 @@ TABLE: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 def test_what_may_be_replayed(keys: Keys):
-    """Each state, with the same key and with a new one. What is refused or nothing to do changes
-    nothing; a dry run foretells all of it and leaves no trace."""
+    """L35, L42: each state, with the same key and with a new one. What is refused or nothing to do
+    changes nothing; a dry run foretells all of it and leaves no trace."""
     for n, (state, columns, *ends) in enumerate(TABLE):
         for new_key, end in zip((False, True), ends):
             key = keys.add(f"order:{n}:{new_key}", state, **columns)
