@@ -25,12 +25,12 @@ from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOP
                                Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, GoBack, Owe,
                                Perform, PerformAside, PerformBesideAnother, PerformEmitting,
                                PerformHeld, PerformInOrder, PerformNatural, PerformOnce,
-                               PerformOnceBesideAnother, PerformPaused, PerformProbed,
-                               PerformRefused, PerformResent, PerformRetried, PerformSlowly,
-                               PerformTakenBack, PerformThenStop, PerformTried, PerformUnreachable,
-                               Publish, PublishAfterDeath, PublishBesideAnother, PublishCut,
-                               PublishThenStop, PublishUnfit, Scene, TakeOver, TakeOverLate,
-                               TakeOverOnce, TakeOverUnmarked)
+                               PerformOnceBesideAnother, PerformOnceRefused, PerformPaused,
+                               PerformProbed, PerformRefused, PerformResent, PerformRetried,
+                               PerformSlowly, PerformTakenBack, PerformThenStop, PerformTried,
+                               PerformUnreachable, Publish, PublishAfterDeath, PublishBesideAnother,
+                               PublishCut, PublishThenStop, PublishUnfit, Scene, TakeOver,
+                               TakeOverLate, TakeOverNatural, TakeOverOnce, TakeOverUnmarked)
 from tests.tools.crash_bulk import Order, OrderSlowly, OrderThenStop
 from tests.tools.postgres import Postgres
 from tests.tools.world import World
@@ -45,6 +45,7 @@ OWNED = {"ownership": "left behind"}      # the next one waits for its end
 UNTOUCHED = {"pending": ORDERS, "requests": 0}
 CLAIMED = {"in_flight": ORDERS, "requests": 0}
 CALLED = {"in_flight": ORDERS, "charges": SOME}
+CALLED_ONCE = {"in_flight": ORDERS, "requests": SOME}
 MARKED = {**CLAIMED, "marked": ORDERS}
 ONCE = {"requests": ORDERS}           # each key
 SAFE = {**ONCE, "completed": ORDERS, "taken_over": ORDERS}        # nothing had been sent
@@ -168,12 +169,23 @@ CASES = [
     Case(PerformResent, "marker.answered", MARKED, {**AGAIN, **ONCE}),
     Case(PerformResent, "transfer.answering", CALLED, AGAIN),
     Case(PerformResent, "result.sent", {"completed": SOME}, {"completed": ORDERS}),
+    Case(PerformResent, "claim.answered", {**CLAIMED, "marked": 0}, SAFE),
+    Case(PerformResent, "transfer.answered", CALLED, AGAIN),
+    Case(PerformResent, "result.answered", {"completed": SOME}, {"completed": ORDERS}),
+    Case(PerformNatural, "claim.send", {**UNTOUCHED, "marked": 0}, {**ONCE, "completed": ORDERS}),
     Case(PerformNatural, "claim.sent", MARKED, {**AGAIN, **ONCE}),
     Case(PerformNatural, "claim.answered", MARKED, {**AGAIN, **ONCE}),
     Case(PerformNatural, "transfer.send", MARKED, {**AGAIN, **ONCE}),
+    Case(PerformNatural, "transfer.send:3", {"in_flight": ORDERS, "requests": range(3)}, AGAIN),
     Case(PerformNatural, "transfer.answering", CALLED, AGAIN),
+    Case(PerformNatural, "transfer.answered", CALLED, AGAIN),
+    Case(PerformNatural, "result.queued", CALLED, AGAIN),
     Case(PerformNatural, "result.send", CALLED, AGAIN),
     Case(PerformNatural, "result.sent", {"completed": SOME}, {"completed": ORDERS}),
+    Case(PerformNatural, "result.answered", {"completed": SOME}, {"completed": ORDERS}),
+    Case(PerformOnceRefused, "result.send", {**CALLED_ONCE, "outbox": 0}, {"outbox": 0}),
+    Case(PerformOnceRefused, "result.sent", {"dead": SOME, "outbox": SOME}),
+    Case(PerformOnceRefused, "result.answered", {"dead": SOME, "outbox": SOME}),
     Case(PerformInOrder, "claim.answered:2", {"in_flight": 1, "completed": 1, "waiting": ORDERS - 2}),
     Case(PerformInOrder, "transfer.answering", {"in_flight": 1, "waiting": ORDERS - 1}),
     Case(PerformInOrder, "result.send:2", {"in_flight": 1, "completed": 1, "waiting": ORDERS - 2}),
@@ -189,6 +201,10 @@ CASES = [
     Case(TakeOverOnce, "sweep.answered", {"uncertain": ORDERS}, {**UNKNOWN, "requests": 0}),
     Case(TakeOverUnmarked, "sweep.send", {**CLAIMED, "marked": 0}, SAFE),
     Case(TakeOverUnmarked, "sweep.sent", {"retry_wait": ORDERS, "marked": 0}, SAFE),
+    Case(TakeOverUnmarked, "sweep.answered", {"retry_wait": ORDERS, "marked": 0}, SAFE),
+    Case(TakeOverNatural, "sweep.send", CALLED, AGAIN),
+    Case(TakeOverNatural, "sweep.sent", {"retry_wait": ORDERS, "charges": SOME}, AGAIN),
+    Case(TakeOverNatural, "sweep.answered", {"retry_wait": ORDERS, "charges": SOME}, AGAIN),
     Case(TakeOverLate, "sweep.send", {"in_flight": ORDERS}, {"taken_over": ORDERS}),
     Case(TakeOverLate, "sweep.sent", {"uncertain": ORDERS}, {"taken_over": ORDERS}),
     Case(TakeOverLate, "sweep.answered", {"uncertain": ORDERS}, {"taken_over": ORDERS}),

@@ -543,12 +543,19 @@ class PerformOnce(Perform):
         asked = Counter(request.key for request in self.world.provider.requests())
         for key, state in known:
             assert asked[key] <= 1 and (charges[key], state) in {
-                (1, "completed"), (0, "uncertain"), (1, "uncertain")}
+                (1, "completed"), (0, "uncertain"), (1, "uncertain"), (0, "dead")}
 
     @property
     def marked(self) -> int:
         """Keys that may have been sent, says the database."""
         return self.world.value("SELECT sum(unknown_sends)::int FROM counterfoil.effect_state")
+
+
+class PerformOnceRefused(PerformOnce):
+    """The provider refuses; whoever did not hear of it does not know."""
+
+    fault = {"kind": "status", "status": 402}
+    lasting = True
 
 
 class PerformOnceBesideAnother(PerformOnce, PerformBesideAnother):
@@ -789,6 +796,16 @@ class TakeOverUnmarked(TakeOverOnce):
     """It died before."""
 
     died_at = "marker.send"
+
+
+class TakeOverNatural(PerformNatural):
+    """It died when the provider answered."""
+
+    died_at = "transfer.answering"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.crash(self.died_at)
 
 
 class TakeOverLate(TakeOver):
