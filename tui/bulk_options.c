@@ -248,7 +248,8 @@ bool bulk_asked(int argc, char **argv)
 bool bulk_options_read(struct call *call, int argc, char **argv, struct bulk_options *options_r,
 		       enum exit_code *code_r)
 {
-	struct bulk_options options = { .stop_after = STOP_AFTER };
+	const bool replay = strcmp(call->name, "replay") == 0;
+	struct bulk_options options = { .stop_after = replay ? STOP_AFTER : 0 };
 	struct reading reading = { .call = call, .options = &options };
 	int option;
 	call->expect = -1;
@@ -271,7 +272,7 @@ bool bulk_options_read(struct call *call, int argc, char **argv, struct bulk_opt
 		*code_r = call_wrong(call, "%s: %s", call->name, wrong);
 		return false;
 	}
-	if (strcmp(call->name, "resolve") == 0 && !options.state_count)
+	if (!replay && !options.state_count)
 		options.states[options.state_count++] = "uncertain";
 	*options_r = options;
 	return true;

@@ -249,7 +249,7 @@ static enum exit_code run(struct call *call, int argc, char **argv)
 		return code;
 	if (call_open(call, &code))
 		code = carry_out(&bulk);
-	PQclear(bulk.figures);
+	pg_result_done(&bulk.figures);
 	call_close(call);
 	return code;
 }

@@ -203,9 +203,9 @@ static enum exit_code show(struct call *call, int64_t id)
 			add_words(&shown, &out);
 		fputs(buf_text(&out), stdout);
 	}
-	PQclear(shown.row);
-	PQclear(shown.running);
-	PQclear(shown.items);
+	pg_result_done(&shown.row);
+	pg_result_done(&shown.running);
+	pg_result_done(&shown.items);
 	return code;
 }
 

@@ -11,6 +11,12 @@
 
 #define LOOK_EVERY 500 /* ms */
 
+/* What the database made is JSON already; behind other members. */
+static void add_raw(struct writer *writer, const char *name, const char *json)
+{
+	buf_addf(writer->out, ",\"%s\":%s", name, json ? json : "null");
+}
+
 void operation_json(struct writer *writer, const PGresult *rows, int row)
 {
 	writer_open(writer, NULL, '{');
@@ -23,13 +29,13 @@ void operation_json(struct writer *writer, const PGresult *rows, int row)
 	writer_int(writer, "failed", pg_get_int8(rows, row, OPERATION_FAILED));
 	writer_int(writer, "skipped", pg_get_int8(rows, row, OPERATION_SKIPPED));
 	writer_text(writer, "detail", pg_get_text(rows, row, OPERATION_DETAIL));
-	writer_text(writer, "rate", pg_get_text(rows, row, OPERATION_RATE));
+	add_raw(writer, "rate", pg_get_text(rows, row, OPERATION_RATE));
 	writer_bool(writer, "canary", pg_get_bool(rows, row, OPERATION_CANARY));
 	if (pg_null(rows, row, OPERATION_STOP_AFTER))
 		writer_text(writer, "stop_after", NULL);
 	else
 		writer_int(writer, "stop_after", pg_get_int8(rows, row, OPERATION_STOP_AFTER));
-	writer_text(writer, "params", pg_get_text(rows, row, OPERATION_PARAMS));
+	add_raw(writer, "params", pg_get_text(rows, row, OPERATION_PARAMS));
 	writer_text(writer, "who", pg_get_text(rows, row, OPERATION_WHO));
 	writer_text(writer, "user", pg_get_text(rows, row, OPERATION_USER));
 	writer_text(writer, "reason", pg_get_text(rows, row, OPERATION_REASON));

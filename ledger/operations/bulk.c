@@ -25,6 +25,7 @@
 #define ROWS_MAX     50 /* of a page */
 #define LOOK_FIRST   (20 * USEC_MS)
 #define LOOK_MAX     (2 * USEC_SEC)
+#define SAY_EVERY    USEC_MIN
 #define PAUSE_FACTOR 2 /* times what a look took: nobody waits for it */
 
 enum bulk_phase {
@@ -44,12 +45,12 @@ struct bulk_target {
 };
 
 struct bulk {
-	struct loop *loop;
 	struct log *log;
 	struct pg *pg;
 	const struct conf *conf;
 	struct orders *orders;
 	struct loop_timer *timer;
+	struct log_limit limit;
 
 	enum bulk_phase phase;
 	const struct order *order;
@@ -101,8 +102,10 @@ static void yield(struct bulk *bulk)
 
 static void fail(struct bulk *bulk, const struct pg_error *error)
 {
-	log_warn(bulk->log, "order interrupted", LOG_INT("order", bulk->order->id),
-		 LOG_TEXT("error", error->text));
+	uint64_t held;
+	if (log_limit_pass(&bulk->limit, usec_boot(), SAY_EVERY, &held))
+		log_warn(bulk->log, "order interrupted", LOG_INT("order", bulk->order->id),
+			 LOG_TEXT("error", error->text), LOG_INT("held_back", held));
 	yield(bulk);
 }
 
@@ -408,7 +411,6 @@ struct bulk *bulk_new(struct loop *loop, struct log *log, struct pg *pg, const s
 	const struct orders_events events = { .begin = on_begin,
 					      .give_up = on_give_up,
 					      .arg = bulk };
-	bulk->loop = loop;
 	bulk->log = log;
 	bulk->pg = pg;
 	bulk->conf = conf;

@@ -431,8 +431,8 @@ def test_drafts_die_and_are_cleared(world: World):
         "refused", "its keys were selected more than an hour ago: select them anew")
     world.query("UPDATE counterfoil.operation SET ended_at = now() - interval '1000 days' "
                 "WHERE id = %s", (old,))
-    world.query("UPDATE counterfoil.expiry SET next_at = clock_timestamp(), until = clock_timestamp(), cursor = (SELECT max(id) "
-                "FROM counterfoil.effect_state)")
+    world.query("UPDATE counterfoil.expiry SET next_at = clock_timestamp(), until = clock_timestamp(), "
+                "cursor = (SELECT max(id) FROM counterfoil.effect_state)")
 
     def left() -> set[int]:
         return {number for (number,) in world.query(
@@ -533,7 +533,7 @@ def test_operations_are_told_and_refused(world: World):
     number = ordered(world, prefix, 3, "--rate", "6/m", "--stop-after", "0")
     shown = operation(world, number)
     assert (shown["kind"], shown["total"], shown["rate"], shown["stop_after"], shown["reason"]) == \
-        ("replay", 3, "0.1", None, "a test")
+        ("replay", 3, 0.1, None, "a test")
     assert answer(world, "ops", "resume", str(number))["result"] == "already"
     for action, state in (("pause", "paused"), ("resume", "queued"), ("cancel", "cancelled")):
         told = answer(world, "ops", action, str(number), "--reason", "why")
