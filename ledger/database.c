@@ -18,6 +18,6 @@ struct pg_settings database_busy_settings(const struct conf *conf, const struct 
 {
 	struct pg_settings settings = database_settings(conf, meter);
 	settings.named = true;
-	settings.options = "-c enable_seqscan=off -c enable_mergejoin=off -c jit=off";
+	settings.options = DATABASE_BUSY_OPTIONS;
 	return settings;
 }

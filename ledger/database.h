@@ -13,6 +13,7 @@ struct pg_settings database_settings(const struct conf *conf, const struct meter
  * made while a table was empty is kept until somebody analyses it, so none may read a whole table;
  * see that each row is looked up by its id (LATERAL with OFFSET 0), for not all of that can be
  * asked for here. */
+#define DATABASE_BUSY_OPTIONS "-c enable_seqscan=off -c enable_mergejoin=off -c jit=off"
 struct pg_settings database_busy_settings(const struct conf *conf, const struct meter *meter);
 
 #endif

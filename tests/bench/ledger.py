@@ -161,7 +161,7 @@ def measure_memory(bench: Bench, size: Size, name: str, broker: Client) -> list[
         work = Work(bench, broker, sink, max(10 * MANY, size.of(MANY_EFFECTS)),
                     changes={"ledger": {"in_flight": MANY}}, target={"concurrency": MANY},
                     effect={"request": {"body": LONG}})
-        done = work.run()
+        done = work.run(watch=True)
     return [Figure(f"ledger_memory {name}: most in flight", done.most, "requests", MANY),
             Figure(f"ledger_memory {name}: peak", done.peak_bytes / MEGABYTE, "MB")]
 

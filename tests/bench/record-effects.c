@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "database.h"
 #include "effect.h"
 #include "execution/sql_claim.h"
 #include "intake/sql_intake.h"
 #include "mem.h"
 #include "order.h"
+#include "pg.h"
 #include "pg_session.h"
 #include "rules/key.h"
 
@@ -54,35 +56,83 @@ _Noreturn static void fail(const char *step, const char *text)
 	exit(1);
 }
 
-static struct pg_session *connect_to(const struct bench *bench)
+/* --- statements: with names, as the ledger's connections have them ------------------------------
+ */
+
+#define STATEMENTS_MAX 8
+
+struct link {
+	PGconn *conn;
+	const char *prepared[STATEMENTS_MAX];
+};
+
+static struct link *connect_to(const struct bench *bench)
 {
-	const struct pg_settings settings = {
-		.conninfo = bench->conninfo,
-		.program = "record-effects",
-		.connect_timeout = 5 * USEC_SEC,
-		.statement_timeout = 30 * USEC_SEC,
-	};
-	struct pg_session *session;
-	struct err err;
-	if (!pg_session_open(&settings, &err, &session))
-		fail("connect", err.text);
-	return session;
+	static const char *const names[] = { "dbname", "options", NULL };
+	const char *const values[] = { bench->conninfo, DATABASE_BUSY_OPTIONS, NULL };
+	struct link *link = mem_zero(sizeof(*link));
+	link->conn = PQconnectdbParams(names, values, 1);
+	if (PQstatus(link->conn) != CONNECTION_OK)
+		fail("connect", PQerrorMessage(link->conn));
+	return link;
 }
 
-static PGresult *query(struct pg_session *session, const char *step, const char *sql,
-		       const struct pg_params *params)
+static void disconnect(struct link *link)
 {
-	static const struct pg_params none;
-	PGresult *result;
-	struct err err;
-	if (!pg_session_query(session, sql, params ? params : &none, &err, NULL, &result))
-		fail(step, err.text);
+	PQfinish(link->conn);
+	free(link);
+}
+
+static PGresult *checked(const struct link *link, const char *step, PGresult *result)
+{
+	const ExecStatusType status = PQresultStatus(result);
+	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+		fail(step, PQerrorMessage(link->conn));
 	return result;
 }
 
-static void command(struct pg_session *session, const char *sql)
+static void command(const struct link *link, const char *sql)
 {
-	PG_RESULT_AUTO PGresult *result = query(session, sql, sql, NULL);
+	PQclear(checked(link, sql, PQexec(link->conn, sql)));
+}
+
+static void name_of(char name[16], size_t number)
+{
+	(void)snprintf(name, 16, "s%zu", number);
+}
+
+static size_t prepare(struct link *link, const char *step, const char *sql,
+		      const struct pg_params *params)
+{
+	char name[16];
+	size_t i = 0;
+	while (i < STATEMENTS_MAX && link->prepared[i] && link->prepared[i] != sql)
+		i++;
+	if (i == STATEMENTS_MAX)
+		fail(step, "too many statements");
+	if (link->prepared[i])
+		return i;
+	link->prepared[i] = sql;
+	name_of(name, i);
+	PQclear(checked(link, step,
+			PQprepare(link->conn, name, sql, params->count, params->types)));
+	return i;
+}
+
+static PGresult *query(struct link *link, const char *step, const char *sql,
+		       const struct pg_params *params)
+{
+	const char *values[PG_PARAMS_MAX];
+	int formats[PG_PARAMS_MAX];
+	char name[16];
+	name_of(name, prepare(link, step, sql, params));
+	for (int i = 0; i < params->count; i++) {
+		values[i] = params->lengths[i] < 0 ? NULL : params->data.data + params->offsets[i];
+		formats[i] = 1;
+	}
+	return checked(link, step,
+		       PQexecPrepared(link->conn, name, params->count, values, params->lengths,
+				      formats, 1));
 }
 
 /* --- columns --- */
@@ -189,6 +239,13 @@ static void add_request(struct pg_array *column, int64_t n)
 	pg_array_null(column++);
 }
 
+static void add_none(struct pg_params *params, enum pg_type type)
+{
+	PG_ARRAY_AUTO struct pg_array none = { 0 };
+	pg_array_init(&none, type);
+	pg_add_array(params, &none);
+}
+
 static void add_position(struct pg_params *params, int64_t from, int64_t to)
 {
 	struct columns columns;
@@ -200,7 +257,7 @@ static void add_position(struct pg_params *params, int64_t from, int64_t to)
 	columns_move(&columns, params);
 }
 
-static void record(struct pg_session *session, int64_t from, int64_t to)
+static void record(struct link *link, int64_t from, int64_t to)
 {
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
 	struct columns columns;
@@ -209,33 +266,35 @@ static void record(struct pg_session *session, int64_t from, int64_t to)
 	for (int64_t n = from; n < to; n++)
 		add_request(add_identity(columns.items, n), n);
 	columns_move(&columns, &params);
-	command(session, "BEGIN");
-	PG_RESULT_AUTO PGresult *result = query(session, "intake", SQL_RECORD, &params);
+	add_none(&params, PG_TEXT); /* other names of targets */
+	add_none(&params, PG_TEXT);
+	command(link, "BEGIN");
+	PG_RESULT_AUTO PGresult *result = query(link, "intake", SQL_RECORD, &params);
 	if (!pg_get_bool(result, 0, 0))
 		fail("intake", "the position has moved");
-	command(session, "COMMIT");
+	command(link, "COMMIT");
 }
 
 static void *intake(void *arg)
 {
 	struct bench *bench = arg;
-	struct pg_session *session = connect_to(bench);
+	struct link *link = connect_to(bench);
 	for (int64_t from = 0, to; from < bench->count; from = to) {
 		to = from + (int64_t)bench->intake;
 		to = to < bench->count ? to : bench->count;
-		record(session, from, to);
+		record(link, from, to);
 		pthread_mutex_lock(&bench->lock);
 		bench->recorded = to;
 		pthread_cond_broadcast(&bench->changed);
 		pthread_mutex_unlock(&bench->lock);
 	}
-	pg_session_free(session);
+	disconnect(link);
 	return NULL;
 }
 
 /* --- claims --- */
 
-static PGresult *claim(struct pg_session *session, const struct bench *bench)
+static PGresult *claim(struct link *link, const struct bench *bench)
 {
 	static const enum pg_type tenants[] = { PG_TEXT, PG_TEXT, PG_INT8, PG_INT8 };
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
@@ -248,12 +307,9 @@ static PGresult *claim(struct pg_session *session, const struct bench *bench)
 	pg_add_interval(&params, MARGIN);
 	pg_add_text(&params, "");
 	pg_add_int8(&params, 1000);
-	for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
-		PG_ARRAY_AUTO struct pg_array none = { 0 };
-		pg_array_init(&none, tenants[i]);
-		pg_add_array(&params, &none);
-	}
-	return query(session, "claim", SQL_CLAIM, &params);
+	for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++)
+		add_none(&params, tenants[i]);
+	return query(link, "claim", SQL_CLAIM, &params);
 }
 
 static struct claimed *slot(const struct bench *bench, int64_t number)
@@ -277,7 +333,7 @@ static void hand_over(struct bench *bench, const PGresult *result)
 static void *claims(void *arg)
 {
 	struct bench *bench = arg;
-	struct pg_session *session = connect_to(bench);
+	struct link *link = connect_to(bench);
 	pthread_mutex_lock(&bench->lock);
 	while (bench->taken < bench->count) {
 		if (bench->taken == bench->recorded ||
@@ -286,12 +342,12 @@ static void *claims(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&bench->lock);
-		PG_RESULT_AUTO PGresult *result = claim(session, bench);
+		PG_RESULT_AUTO PGresult *result = claim(link, bench);
 		pthread_mutex_lock(&bench->lock);
 		hand_over(bench, result);
 	}
 	pthread_mutex_unlock(&bench->lock);
-	pg_session_free(session);
+	disconnect(link);
 	return NULL;
 }
 
@@ -347,7 +403,7 @@ static void add_result(struct pg_array *column, const struct bench *bench,
 	pg_array_bool(column++, false);
 }
 
-static void settle(struct pg_session *session, const struct bench *bench, int64_t from, int64_t to)
+static void settle(struct link *link, const struct bench *bench, int64_t from, int64_t to)
 {
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
 	struct columns columns;
@@ -356,7 +412,7 @@ static void settle(struct pg_session *session, const struct bench *bench, int64_
 	for (int64_t i = from; i < to; i++)
 		add_result(columns.items, bench, slot(bench, i));
 	columns_move(&columns, &params);
-	PG_RESULT_AUTO PGresult *result = query(session, "result", SQL_RESULT, &params);
+	PG_RESULT_AUTO PGresult *result = query(link, "result", SQL_RESULT, &params);
 	free(pg_get_int8_array(result, 0, 0, &changed));
 	if ((int64_t)changed != to - from)
 		fail("result", "a claim was no longer in force");
@@ -365,7 +421,7 @@ static void settle(struct pg_session *session, const struct bench *bench, int64_
 static void *results(void *arg)
 {
 	struct bench *bench = arg;
-	struct pg_session *session = connect_to(bench);
+	struct link *link = connect_to(bench);
 	pthread_mutex_lock(&bench->lock);
 	while (bench->settled < bench->count) {
 		const int64_t from = bench->settled;
@@ -376,13 +432,13 @@ static void *results(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&bench->lock);
-		settle(session, bench, from, to);
+		settle(link, bench, from, to);
 		pthread_mutex_lock(&bench->lock);
 		bench->settled = to;
 		pthread_cond_broadcast(&bench->changed);
 	}
 	pthread_mutex_unlock(&bench->lock);
-	pg_session_free(session);
+	disconnect(link);
 	return NULL;
 }
 
@@ -391,14 +447,14 @@ static void *results(void *arg)
 static void begin(struct bench *bench)
 {
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
-	struct pg_session *session = connect_to(bench);
+	struct link *link = connect_to(bench);
 	pg_add_text(&params, "record-effects");
 	pg_add_text(&params, "");
 	pg_add_interval(&params, LEASE);
-	PG_RESULT_AUTO PGresult *owner = query(session, "instance", SQL_INSTANCE_NEW, &params);
+	PG_RESULT_AUTO PGresult *owner = query(link, "instance", SQL_INSTANCE_NEW, &params);
 	bench->owner = pg_get_int8(owner, 0, 0);
-	command(session, "INSERT INTO counterfoil.intake_position VALUES ('" TOPIC "', 0, 0)");
-	pg_session_free(session);
+	command(link, "INSERT INTO counterfoil.intake_position VALUES ('" TOPIC "', 0, 0)");
+	disconnect(link);
 }
 
 static size_t rows_of(const char *text)
