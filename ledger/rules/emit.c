@@ -8,9 +8,8 @@
 
 /* message.max.bytes of librdkafka is 1,000,000; the rest is for the provider's id, and for the
  * headers that the relay adds. */
-#define EMIT_MAX        (1000000 - 30000)
-#define TRACEPARENT_MAX 255
-#define CONTENT_TYPE    "application/json"
+#define EMIT_MAX     (1000000 - 30000)
+#define CONTENT_TYPE "application/json"
 
 /* --- the chain --- */
 
@@ -80,14 +79,13 @@ static bool add_key(const struct rule *rule, const struct template_input *input,
 
 static void add_headers(const struct event *event, int hops, struct buf *json)
 {
-	const struct event_header *trace = event_header_find(&event->source, WIRE_TRACEPARENT);
+	const struct event_header *trace = event_trace(event);
 
 	buf_addf(json,
 		 "\"headers\":{\"" WIRE_CONTENT_TYPE "\":\"" CONTENT_TYPE "\",\"" WIRE_HOPS
 		 "\":\"%d\"",
 		 hops);
-	if (trace && trace->value && trace->length <= TRACEPARENT_MAX &&
-	    utf8_printable(trace->value, trace->length)) {
+	if (trace) {
 		buf_add_char(json, ',');
 		add_text(json, WIRE_TRACEPARENT, trace->value, trace->length);
 	}

@@ -118,6 +118,18 @@ const struct event_header *event_header_find(const struct event_source *source, 
 	return NULL;
 }
 
+const struct event_header *event_trace(const struct event *event)
+{
+	const struct event_header *trace = event_header_find(&event->source, WIRE_TRACEPARENT);
+
+	if (!trace || !trace->value || !trace->length || trace->length > EVENT_TRACE_MAX)
+		return NULL;
+	for (size_t i = 0; i < trace->length; i++)
+		if (trace->value[i] < ' ' || trace->value[i] > '~')
+			return NULL;
+	return trace;
+}
+
 void event_hash(const struct event_source *source, uint8_t hash[EFFECT_HASH_SIZE])
 {
 	/* A tombstone has a seed of its own: no value hashes as it does. */

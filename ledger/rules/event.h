@@ -34,6 +34,7 @@ struct event_source {
 #define EVENT_ID_MAX      288 /* room for the longest topic/partition/offset */
 #define EVENT_NUMBER_NONE (-1)
 #define EVENT_TYPE_MAX    255
+#define EVENT_TRACE_MAX   255
 #define EVENT_SUBJECT_MAX 1024
 
 struct event {
@@ -66,5 +67,9 @@ void event_hash(const struct event_source *source, uint8_t hash[EFFECT_HASH_SIZE
 
 /* The last header of that name, or NULL. Names compare byte for byte. */
 const struct event_header *event_header_find(const struct event_source *source, const char *name);
+
+/* Its traceparent, which goes on to the request and to what is emitted; NULL: it has none, or what
+ * it has could not stand in every header. */
+const struct event_header *event_trace(const struct event *event);
 
 #endif

@@ -4,6 +4,7 @@
  * whatever fails is recorded under it: the draft is dead, with the reason. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "emit.h"
 #include "escape.h"
@@ -12,6 +13,7 @@
 #include "moment.h"
 #include "profile.h"
 #include "rules_code.h"
+#include "wire.h"
 
 struct drafting {
 	struct draft *draft;
@@ -241,6 +243,28 @@ static void request_fingerprint(const struct drafting *drafting)
 	fingerprint_of(parts, sizeof(parts) / sizeof(parts[0]), draft->fingerprint);
 }
 
+static bool sets_header(const struct draft *draft, const char *name)
+{
+	const size_t length = strlen(name);
+	const char *at = buf_text(&draft->headers), *end;
+
+	for (; (end = strchr(at, '\n')); at = end + 1)
+		if (!strncasecmp(at, name, length) && at[length] == ':')
+			return true;
+	return false;
+}
+
+/* Behind the fingerprint: the same request is the same in every trace. */
+static void add_trace(const struct drafting *drafting)
+{
+	struct draft *draft = drafting->draft;
+	const struct event_header *trace = event_trace(drafting->input->event);
+
+	if (!trace || target_is_mail(draft->rule->target) || sets_header(draft, WIRE_TRACEPARENT))
+		return;
+	buf_addf(&draft->headers, WIRE_TRACEPARENT ": %.*s\n", (int)trace->length, trace->value);
+}
+
 /* There is no request: two such events are the same if their values are. */
 static void die(const struct drafting *drafting, const char *why)
 {
@@ -315,6 +339,7 @@ bool draft_make(struct draft *draft, const struct rule *rule, const struct templ
 	    make_body(&drafting, &why) && make_not_before(&drafting, &why) &&
 	    check_mail(&drafting, &why)) {
 		request_fingerprint(&drafting);
+		add_trace(&drafting);
 		emit_make(rule, input, &draft->emit);
 	} else {
 		die(&drafting, why.text);

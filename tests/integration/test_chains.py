@@ -151,6 +151,7 @@ def test_a_completion_emits(bench: Bench, event_type: str):
     assert {n: seen[n] for n in seen if n not in ("ce_source", "ce_specversion")} == {
         "ce_id": event.event_id, "ce_type": "charge.made", "ce_subject": f"order-{order}",
         "content-type": "application/json", "traceparent": TRACE, "cf-hops": "1"}
+    assert [r.header("traceparent") for r in requests_of(world, order)] == [TRACE]
     assert flags(world, order) == (False, False)
 
 

@@ -998,6 +998,55 @@ static void what_is_emitted_is_rendered_at_intake(void **state)
 	unload(&world);
 }
 
+/* It goes along with the request, and is no part of it; where it is configured it is as configured.
+ */
+static void the_trace_goes_on_to_the_request(void **state)
+{
+	(void)state;
+	static const char trace[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+	static const struct {
+		const char *trace, *more, *line;
+	} cases[] = {
+		{ NULL, "", NULL },
+		{ trace, "",
+		  "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n" },
+		{ "a\nb", "", NULL },
+		{ "\xc3\xa9", "", NULL },
+		{ "", "", NULL },
+		{ trace, "request = { headers = ( (\"Traceparent\", \"own\") ); };",
+		  "Traceparent: own\n" },
+	};
+	uint8_t first[EFFECT_FINGERPRINT_SIZE];
+	for (size_t i = 0; i < LENGTH(cases); i++) {
+		struct event_header headers[2] = { HEADER("ce_type", "placed") };
+		struct event_source source = placed("{\"id\":1}");
+		struct buf effect BUF_AUTO = { 0 };
+		static struct applied applied;
+		struct world world;
+		if (cases[i].trace)
+			headers[1] = (struct event_header){ "traceparent", cases[i].trace,
+							    strlen(cases[i].trace) };
+		source.headers = headers;
+		source.header_count = cases[i].trace ? 2 : 1;
+		buf_addf(&effect,
+			 "{ name = \"e\"; " ON "target = \"payments\"; key = \"${/id}\"; %s }",
+			 cases[i].more);
+		assert_true(load(&world, PAYMENTS, "", effect.data));
+		assert_int_equal(apply(&world, &source, &applied), RULES_MATCHED);
+		const char *sent = applied.drafts[0].headers;
+		const char *found = strcasestr(sent, "traceparent");
+		if (!cases[i].line)
+			assert_null(found);
+		else
+			assert_string_equal(found, cases[i].line);
+		if (i == 0)
+			memcpy(first, applied.drafts[0].fingerprint, sizeof(first));
+		assert_int_equal(memcmp(first, applied.drafts[0].fingerprint, sizeof(first)) == 0,
+				 !*cases[i].more);
+		unload(&world);
+	}
+}
+
 /* The request does not tell what follows from it: the same request is the same effect. */
 static void what_is_emitted_is_not_part_of_the_request(void **state)
 {
@@ -1328,6 +1377,7 @@ int main(void)
 		cmocka_unit_test(not_before_the_time_that_the_event_says),
 		cmocka_unit_test(a_target_is_known_by_its_former_names),
 		cmocka_unit_test(what_is_emitted_is_rendered_at_intake),
+		cmocka_unit_test(the_trace_goes_on_to_the_request),
 		cmocka_unit_test(what_is_emitted_is_not_part_of_the_request),
 		cmocka_unit_test(what_is_too_large_is_not_emitted),
 		cmocka_unit_test(a_chain_that_bites_its_tail_is_warned_of),
