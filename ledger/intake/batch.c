@@ -158,7 +158,8 @@ void batch_add_draft(struct batch *batch, const struct draft *draft)
 	};
 	memcpy(row->fingerprint, draft->fingerprint, sizeof(row->fingerprint));
 	last_message(batch)->row_count++;
-	batch->bytes += ROW_OVERHEAD;
+	/* The event's value goes out once more with each row, as its body or beside it. */
+	batch->bytes += ROW_OVERHEAD + last_message(batch)->event.source.value_length;
 }
 
 static void take_draft(void *arg, const struct draft *draft)

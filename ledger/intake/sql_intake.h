@@ -101,7 +101,7 @@ static const char SQL_COMPARE[] =
 	"   CASE WHEN same THEN 'duplicate' WHEN e.id IS NULL AND v.id IS NULL THEN 'vanished'"
 	"   WHEN e.effect <> s.effect THEN 'conflict'"
 	"   WHEN e.event_id = s.event_id AND e.event_hash = s.event_hash THEN 'duplicate'"
-	"   WHEN coalesce(e.fingerprint, v.fingerprint) = s.fingerprint THEN 'duplicate'"
+	"   WHEN e.fingerprint = s.fingerprint THEN 'duplicate'"
 	"   ELSE 'conflict' END"
 	" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY"
 	"   s(key, target, tenant, fingerprint, event_hash, event_id, effect, event_no, ord)"
