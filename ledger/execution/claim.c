@@ -40,6 +40,7 @@ enum {
 	COLUMN_GOT,
 	COLUMN_WEIGHT,
 	COLUMN_ALONE,
+	COLUMN_FLOOR,
 };
 _Static_assert(COLUMN_COUNT == CLAIM_COLUMN_COUNT, "claim.h counts the columns of a claim");
 
@@ -134,6 +135,7 @@ static struct claim_walk read_walk(const PGresult *result, bool alone)
 	walk.got = pg_get_int8(result, 0, COLUMN_GOT);
 	walk.weight = pg_get_int8(result, 0, COLUMN_WEIGHT);
 	walk.alone = pg_get_bool(result, 0, COLUMN_ALONE);
+	walk.floor = pg_get_time(result, 0, COLUMN_FLOOR);
 	return walk;
 }
 
@@ -211,8 +213,7 @@ static void add_tenants(struct pg_params *params, const struct turn *turn,
 }
 
 void claim_send(struct pg *pg, const struct claim_plan *plan, const struct claim *claim,
-		const struct turn *turn, const struct tenants *tenants,
-		const struct claim_events *events)
+		struct turn *turn, const struct tenants *tenants, const struct claim_events *events)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 	struct sent *sent = mem_zero(sizeof(*sent));
@@ -228,6 +229,7 @@ void claim_send(struct pg *pg, const struct claim_plan *plan, const struct claim
 		pg_add_text(&params, buf_text(&turn->first));
 		pg_add_int8(&params, WALK_MAX);
 		add_tenants(&params, turn, tenants);
+		pg_add_time(&params, turn_floor(turn, claim->asked_at));
 	}
 	crash_point("claim.send");
 	pg_send(pg, claim->alone ? SQL_CLAIM_ALONE : SQL_CLAIM, &params, on_done, sent);

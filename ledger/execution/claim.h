@@ -63,7 +63,7 @@ struct claim_events {
 /* events must outlive the statement; end() is called exactly once, after the keys. turn and tenants
  * are read now. */
 void claim_send(struct pg *pg, const struct claim_plan *plan, const struct claim *claim,
-		const struct turn *turn, const struct tenants *tenants,
+		struct turn *turn, const struct tenants *tenants,
 		const struct claim_events *events);
 
 /* Puts aside what of paused effects is first in line for this target and tenant; gives its number.

@@ -466,11 +466,19 @@ static void on_attempt_ended(void *arg, const struct target *target, size_t tena
 		loop_timer_set(executor->turn, 0);
 }
 
+/* Keys that have waited for others, or for somebody, are due since long ago. */
+static void kick_for_old(struct executor *executor)
+{
+	for (size_t i = 0; i < executor->lane_count; i++)
+		turn_look_at_all(&executor->lanes[i].turn);
+	executor_kick(executor);
+}
+
 static void on_results_written(void *arg, bool freed)
 {
 	struct executor *executor = arg;
 	if (freed)
-		executor_kick(executor);
+		kick_for_old(executor);
 	else
 		loop_timer_set(executor->turn, 0);
 	check_stopped(executor);
@@ -478,7 +486,7 @@ static void on_results_written(void *arg, bool freed)
 
 static void on_found(void *arg)
 {
-	executor_kick(arg);
+	kick_for_old(arg);
 }
 
 static void on_backlog(void *arg, bool high)

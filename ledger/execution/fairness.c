@@ -6,6 +6,8 @@
 
 #include "mem.h"
 
+#define FULL_EVERY USEC_SEC
+
 /* --- whose turn it is --- */
 
 static void begin_with(struct turn *turn, const char *tenant, int64_t credit)
@@ -30,6 +32,8 @@ static bool is_last(const struct claim_walk *walk)
 bool turn_next(struct turn *turn, const struct claim_walk *walk)
 {
 	const bool from_beginning = turn->first.length == 0;
+	if (from_beginning)
+		turn->floor = walk->floor;
 	if (walk->cut && walk->served) {
 		if (walk->weight > walk->got)
 			begin_with(turn, walk->served, walk->weight - walk->got);
@@ -44,6 +48,22 @@ bool turn_next(struct turn *turn, const struct claim_walk *walk)
 	else
 		begin_behind(turn, walk->walked);
 	return walk->more || (walk->ended ? !from_beginning : walk->served != NULL);
+}
+
+usec_t turn_floor(struct turn *turn, usec_t now)
+{
+	if (turn->first.length > 0)
+		return 0;
+	if (turn->floor > 0 && !turn->all && now - turn->full_at < FULL_EVERY)
+		return turn->floor;
+	turn->all = false;
+	turn->full_at = now;
+	return 0;
+}
+
+void turn_look_at_all(struct turn *turn)
+{
+	turn->all = true;
 }
 
 void turn_done(struct turn *turn)

@@ -16,6 +16,9 @@
 struct turn {
 	struct buf first; /* no tenant before this one is looked at */
 	int64_t credit;   /* what `first` may still have in its turn; 0: its weight */
+	usec_t floor;     /* of due_at, of tenant ""; wall. 0: none */
+	usec_t full_at;   /* boot clock: when a walk began without it */
+	bool all;         /* the next one does */
 };
 
 void turn_done(struct turn *turn);
@@ -32,11 +35,18 @@ struct claim_walk {
 	int64_t aside;        /* keys of paused effects that were put aside */
 	const char *aside_of; /* a tenant of theirs */
 	bool alone;           /* keys are due that run alone */
+	usec_t floor;         /* of `first`: what is due since before that was claimed, or passed */
 };
 
 /* Moves on to whoever comes next. True: go on at once, for there is room left, and tenants with due
  * keys may not have been looked at. */
 bool turn_next(struct turn *turn, const struct claim_walk *walk);
+
+/* From which due time on the next walk looks at its first tenant. Every second one looks at all,
+ * for a key may come back to where it was, and one that has waited for others comes late; or now,
+ * once such keys are known of. */
+usec_t turn_floor(struct turn *turn, usec_t now);
+void turn_look_at_all(struct turn *turn);
 
 /* --- the tenants that the configuration names --- */
 

@@ -94,7 +94,7 @@
 /* $1 target, $2 owner, $3 bytes of bodies (of more than one row never more), $4 rows, $5 length of
  * the deadline, $6 window (NULL: none, or endless), $7 margin, $8 the first tenant of this walk, $9
  * tenants to walk, $10 tenants that may have none, $11 tenants of another weight than 1, or with a
- * cap, $12 their weights, $13 their rows at most (NULL: any).
+ * cap, $12 their weights, $13 their rows at most (NULL: any), $14 the floor of due_at of tenant $8.
  *
  * The claim is the send marker as well, but of a key of at_most_once, which has one of its own
  * (SQL_MARK): what was claimed and not sent is then known to be so; and of a shadow, which is never
@@ -103,14 +103,16 @@
  * The tenants by skip scan, in their order from $8 on, until more of them have due rows than rows
  * are wanted, or $9 have been seen. Each in its turn has as many rows as its weight is; where all
  * tenants were seen and there is room for more, all have more. Where rows are left over, the next
- * claim has them. One row comes back at least: behind the columns of a key is what became of the
- * walk, see struct claim_walk. */
+ * claim has them. While somebody holds an old snapshot, what was claimed since stays in the index,
+ * in front of what is due: the floor spares the claim of the first tenant, which mostly is the only
+ * one, the walk over it. One row comes back at least: behind the columns of a key is what became of
+ * the walk, see struct claim_walk. */
 static const char SQL_CLAIM[] =
 	"WITH RECURSIVE" PAUSES " t AS ("
 	"  (SELECT m.tenant, 1 AS n, 0 AS before, m.due_at <= now() AND m.tenant <> ALL ($10)"
 	"      AND m.tenant <> ALL " PAUSED_TENANTS " AS live"
 	"    FROM (SELECT s.tenant, s.due_at FROM counterfoil.effect_state s"
-	"      WHERE " IN_LINE " AND s.tenant >= $8 AND NOT " ALL_PAUSED
+	"      WHERE " IN_LINE " AND (s.tenant, s.due_at) >= ($8, $14) AND NOT " ALL_PAUSED
 	"      ORDER BY s.tenant, s.due_at, s.id LIMIT 1) m)"
 	"  UNION ALL"
 	"  SELECT m.tenant, t.n + 1, t.before + t.live::int, m.due_at <= now()"
@@ -132,6 +134,7 @@ static const char SQL_CLAIM[] =
 	"       FROM counterfoil.effect_request r WHERE r.id = p.id) AS size"
 	"   FROM (SELECT * FROM q ORDER BY n) q, LATERAL (SELECT" PICKED_FROM "     WHERE " IN_LINE
 	" AND s.tenant = q.tenant AND s.due_at <= now()"
+	"       AND s.due_at >= CASE WHEN q.tenant = $8 THEN $14 ELSE '-infinity' END"
 	"       AND " NOT_ALONE CLAIMABLE
 	"     ORDER BY s.due_at, s.id LIMIT q.share FOR UPDATE OF s SKIP LOCKED) p LIMIT $4),"
 	" sized AS MATERIALIZED (SELECT *, row_number() OVER w AS place,"
@@ -146,7 +149,9 @@ static const char SQL_CLAIM[] =
 	"   v.tenant AS served, v.nth AS got, v.weight::bigint AS weight,"
 	"   EXISTS (SELECT FROM counterfoil.effect_state s WHERE " ALONE " AND " IN_LINE
 	"     AND s.due_at <= now() AND NOT " ALL_PAUSED "     AND s.tenant <> ALL " PAUSED_TENANTS
-	") AS alone"
+	") AS alone,"
+	"   least((SELECT min(due_at) FROM sized WHERE tenant = $8), now() - interval '1 minute')"
+	"     AS floor"
 	" FROM (SELECT count(*) AS got, coalesce(bool_or(nth >= share), false) AS more,"
 	"     max(place) AS last FROM chosen) c"
 	"   LEFT JOIN sized v ON v.place = c.last LEFT JOIN l ON true LEFT JOIN u ON true";

@@ -309,6 +309,7 @@ static PGresult *claim(struct link *link, const struct bench *bench)
 	pg_add_int8(&params, 1000);
 	for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++)
 		add_none(&params, tenants[i]);
+	pg_add_time(&params, 0); /* no floor */
 	return query(link, "claim", SQL_CLAIM, &params);
 }
 

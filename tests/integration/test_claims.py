@@ -18,7 +18,8 @@ from tests.tools import programs, waiting
 from tests.tools.bench import (Bench, attempts_of, effect, key_name, key_of, requests_of,
                                wait_finished, wait_state)
 from tests.tools.broker import Broker
-from tests.tools.postgres import Postgres
+from tests.tools.plans import Plans
+from tests.tools.postgres import SUPERUSER, Postgres
 from tests.tools.shop import Order
 from tests.tools.world import CHARGE, World
 
@@ -103,10 +104,28 @@ def bench(opened: Bench, request: pytest.FixtureRequest) -> Iterator[Bench]:
     opened.world.provider.clear()
 
 
+# --- what a claim costs ---------------------------------------------------------------------------
+
+CLAIM = "WITH RECURSIVE z AS"
+
+
+@pytest.fixture
+def plans(database: str, postgres: Postgres) -> Plans:
+    """Of everything that is done in the test's database."""
+    postgres.query(f'ALTER ROLE {SUPERUSER} IN DATABASE "{database}" '
+                   "SET session_preload_libraries = 'auto_explain'")
+    return Plans(postgres, database, SUPERUSER)
+
+
+def costs(plans: Plans) -> list[int]:
+    """The pages that each new claim has looked at."""
+    return [plan.blocks() for plan in plans.read() if plan.statement.startswith(CLAIM)]
+
+
 # --- tenants --------------------------------------------------------------------------------------
 
 @pytest.mark.amount
-def test_a_crowd_holds_up_nobody(make_world: MakeWorld):
+def test_a_crowd_holds_up_nobody(make_world: MakeWorld, plans: Plans):
     """L58: one tenant has 100,000 due keys, another one gets a single key: it is sent within a second,
     by two slots and a provider that takes its time. Then the crowd's effect is paused: a key of
     another effect, behind all of them, is sent soon, and they are not walked again; resumed, they go
@@ -132,8 +151,10 @@ def test_a_crowd_holds_up_nobody(make_world: MakeWorld):
     assert len(crowd) <= before + 2
     waiting.until(lambda: world.value("SELECT count(*) FROM counterfoil.effect_state WHERE state = "
                                       "'pending' AND NOT waiting") == 0, 30, "all to be put aside")
+    costs(plans)
     waiting.holds(lambda: len([k for k in asked(world) if k != "key-200001"]) <= before + 2, 0.5,
                   "nothing of it is sent")
+    assert max(waiting.until(lambda: costs(plans), 5, "claims")) < 200
 
     resume(world, "--effect", "charge")
     waiting.until(lambda: len(asked(world)) > before + 12, 30, "the crowd again")
@@ -141,12 +162,6 @@ def test_a_crowd_holds_up_nobody(make_world: MakeWorld):
     sent = [n for n in sent if n < 200_000]
     assert all(b > a - 10 for a, b in pairwise(sent)), "no longer in their order"
     world.ledgers[0].kill()
-
-
-def walked(world: World) -> tuple[int, int]:
-    """Scans of the due index, and entries that they read."""
-    return world.query("SELECT idx_scan, idx_tup_read FROM pg_stat_user_indexes "
-                       "WHERE indexrelname = 'effect_state_due'")[0]
 
 
 def test_weights(bench: Bench):
@@ -345,6 +360,27 @@ def test_keys_of_a_target_that_has_gone_are_left_alone(make_world: MakeWorld):
     wait_state(world, 1, "completed")
     assert world.query("SELECT state::text, tries FROM counterfoil.effect_state "
                        "WHERE target = 'payments'") == [("pending", 0)]
+
+
+# --- an old snapshot ------------------------------------------------------------------------------
+
+def test_a_held_snapshot(make_world: MakeWorld, plans: Plans):
+    """L59: while somebody holds an old snapshot what was claimed since stays in the index, thousands of
+    entries before the first one that is due. One claim a second walks over them, and no other."""
+    world = make_world(target={"concurrency": 4})
+    record(world, 20_000)
+    with closing(world.connect()) as holder, closing(holder.cursor()) as cursor:
+        holder.set_session(isolation_level="REPEATABLE READ")
+        cursor.execute("SELECT count(*) FROM counterfoil.effect")
+        world.query("UPDATE counterfoil.effect_state SET state = 'completed' WHERE id IN (SELECT id "
+                    "FROM counterfoil.effect_state ORDER BY due_at LIMIT 19500)")
+        world.ledger().start(ready=False)
+        waiting.until(lambda: world.states()["completed"] >= 19_900, 30, "some of them")
+        asked_of = costs(plans)
+    full = [cost for cost in asked_of if cost > 1000]
+    assert full and len(asked_of) > 10 * len(full), asked_of
+    assert sorted(asked_of)[len(asked_of) // 2] < 400
+    waiting.until(lambda: world.states() == {"completed": 20_000}, 60, "all of them")
 
 
 # --- large bodies ---------------------------------------------------------------------------------

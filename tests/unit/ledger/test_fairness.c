@@ -224,6 +224,77 @@ static void a_single_key_waits_for_one_round(void **state)
 	}
 }
 
+/* --- the floor -----------------------------------------------------------------------------------
+ */
+
+#define BOOT (1000 * USEC_SEC)
+
+static void see(struct turn *turn, usec_t floor)
+{
+	const struct claim_walk walk = { .ended = true, .floor = floor };
+	(void)turn_next(turn, &walk);
+}
+
+static void a_walk_begins_at_the_floor(void **state)
+{
+	(void)state;
+	struct turn turn = { 0 };
+	assert_int_equal(turn_floor(&turn, BOOT), 0);
+	see(&turn, 5);
+	assert_int_equal(turn_floor(&turn, BOOT + 1), 5);
+	see(&turn, 7);
+	assert_int_equal(turn_floor(&turn, BOOT + 2), 7);
+	see(&turn, 6); /* what came back is in sight again */
+	assert_int_equal(turn_floor(&turn, BOOT + 3), 6);
+	turn_done(&turn);
+}
+
+/* Not for ever: a second after the last that began without it another one does. */
+static void now_and_then_it_looks_at_all(void **state)
+{
+	(void)state;
+	struct turn turn = { 0 };
+	assert_int_equal(turn_floor(&turn, BOOT), 0);
+	see(&turn, 5);
+	assert_int_equal(turn_floor(&turn, BOOT + USEC_SEC - 1), 5);
+	assert_int_equal(turn_floor(&turn, BOOT + USEC_SEC), 0);
+	assert_int_equal(turn_floor(&turn, BOOT + USEC_SEC + 1), 5);
+	turn_done(&turn);
+}
+
+/* A claim that is on its way has not seen them. */
+static void old_keys_are_looked_for_at_once(void **state)
+{
+	(void)state;
+	struct turn turn = { 0 };
+	assert_int_equal(turn_floor(&turn, BOOT), 0);
+	see(&turn, 5);
+	assert_int_equal(turn_floor(&turn, BOOT + 1), 5);
+	turn_look_at_all(&turn);
+	see(&turn, 5);
+	assert_int_equal(turn_floor(&turn, BOOT + 2), 0);
+	see(&turn, 5);
+	assert_int_equal(turn_floor(&turn, BOOT + 3), 5);
+	turn_done(&turn);
+}
+
+/* It is that of the first tenant of all. */
+static void others_have_no_floor(void **state)
+{
+	(void)state;
+	struct turn turn = { 0 };
+	assert_int_equal(turn_floor(&turn, BOOT), 0);
+	const struct claim_walk cut = {
+		.cut = true, .served = "", .got = 1, .weight = 1, .walked = "a", .floor = 5
+	};
+	assert_false(turn_next(&turn, &cut));
+	assert_int_equal(turn_floor(&turn, BOOT + 1), 0);
+	const struct claim_walk end = { .ended = true, .walked = "a", .floor = 9 };
+	assert_true(turn_next(&turn, &end));
+	assert_int_equal(turn_floor(&turn, BOOT + 2), 5);
+	turn_done(&turn);
+}
+
 /* --- the tenants of the configuration ------------------------------------------------------------
  */
 
@@ -269,6 +340,10 @@ int main(void)
 		cmocka_unit_test(shares_are_fair),
 		cmocka_unit_test(nobody_is_forgotten),
 		cmocka_unit_test(a_single_key_waits_for_one_round),
+		cmocka_unit_test(a_walk_begins_at_the_floor),
+		cmocka_unit_test(now_and_then_it_looks_at_all),
+		cmocka_unit_test(old_keys_are_looked_for_at_once),
+		cmocka_unit_test(others_have_no_floor),
 		cmocka_unit_test(caps_are_counted),
 		cmocka_unit_test(without_tenants_nothing_is_counted),
 	};
