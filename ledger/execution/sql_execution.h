@@ -89,13 +89,14 @@ static const char SQL_MARK[] =
  */
 
 /* These read the CTEs r (what was asked for, numbered by ord) and u (what was changed: the row of
- * effect_state as it is now, with ord). */
+ * effect_state as it is now, with ord). Rows of the outbox are written in the order of ord, which
+ * is that of the keys. */
 
 /* A key made dead sends the event that died to its dead-letter topic, in the same transaction: the
  * event as it came, and why it died; see dead_letter.h. Of a letter that would pass what a broker
  * takes by default the value is left out, and what else is too large. */
 #define DEAD_LETTERS                                                                               \
-	" letter AS (SELECT r.dl_id, r.dl_topic, e.event_type, e.subject, q.event_key,"            \
+	" letter AS (SELECT ord, r.dl_id, r.dl_topic, e.event_type, e.subject, q.event_key,"       \
 	"     CASE WHEN q.value_is_body THEN coalesce(q.event_value, q.body)"                      \
 	"       ELSE q.event_value END AS value,"                                                  \
 	"     coalesce(convert_from(q.event_headers, 'UTF8')::jsonb, '{}') AS kept,"               \
@@ -120,12 +121,12 @@ static const char SQL_MARK[] =
 	"     CASE WHEN heads <= room THEN kept ELSE '{}' END || own || CASE"                      \
 	"       WHEN heads + size <= room THEN '{}'"                                               \
 	"       ELSE jsonb_build_object('" WIRE_VALUE_OMITTED "', size::text) END"                 \
-	"   FROM sized ON CONFLICT (event_id) DO NOTHING),"
+	"   FROM sized ORDER BY ord ON CONFLICT (event_id) DO NOTHING),"
 
 /* A completed key emits what was rendered at intake; now the provider's id is known. A key without
  * one emits null in its place, or nothing between quotes. */
 #define EMITS                                                                                      \
-	" emit AS (SELECT r.emit_id, convert_from(q.emit, 'UTF8')::jsonb AS emit,"                 \
+	" emit AS (SELECT ord, r.emit_id, convert_from(q.emit, 'UTF8')::jsonb AS emit,"            \
 	"     to_json(u.provider_id)::text AS name"                                                \
 	"   FROM u JOIN r USING (ord),"                                                            \
 	"     LATERAL (SELECT emit FROM counterfoil.effect_request WHERE id = u.id OFFSET 0) q"    \
@@ -137,7 +138,7 @@ static const char SQL_MARK[] =
 	"       chr(1), coalesce(substr(name, 2, length(name) - 2), '')),"                         \
 	"       chr(2), coalesce(name, 'null')), 'UTF8'),"                                         \
 	"     emit->'headers'"                                                                     \
-	"   FROM emit ON CONFLICT (event_id) DO NOTHING),"
+	"   FROM emit ORDER BY ord ON CONFLICT (event_id) DO NOTHING),"
 
 /* A finished head frees the next of its serial key. */
 #define FOLLOWERS                                                                                  \
@@ -320,10 +321,10 @@ static const char SQL_SETTLE[] =
 	"WITH r AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bool[],"
 	"   $4::uuid[], $5::text[], $6::text[], $7::uuid[])"
 	"   WITH ORDINALITY r(id, epoch, emit_failed, dl_id, dl_topic, dl_reason, emit_id, ord)),"
-	" mine AS MATERIALIZED (SELECT s.id, r.ord"
-	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
-	"   WHERE s.emit_due AND s.epoch = r.epoch AND " SYNC_COMMIT
-	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
+	" mine AS MATERIALIZED (SELECT r.id, r.ord"
+	"   FROM r, LATERAL (SELECT epoch, emit_due FROM counterfoil.effect_state"
+	"     WHERE id = r.id AND " SYNC_COMMIT " FOR UPDATE SKIP LOCKED OFFSET 0) s"
+	"   WHERE s.emit_due AND s.epoch = r.epoch),"
 	" u AS (UPDATE counterfoil.effect_state s SET emit_due = false, emit_failed = r.emit_failed"
 	"   FROM mine m JOIN r USING (ord) WHERE s.id = m.id RETURNING s.*, m.ord)," //
 	DEAD_LETTERS EMITS " done AS (SELECT count(*) FROM u) SELECT count FROM done";

@@ -161,6 +161,21 @@ def test_what_is_emitted_has_its_own_order(bench: Bench):
     assert emitted(bench.world, order).header("ce_subject") == f"o-{order}"
 
 
+def test_a_batch_emits_in_the_order_of_its_keys(bench: Bench):
+    world, orders = bench.world, bench.orders(60)
+    with stopped(world.relays[0]):
+        announce(world, orders, "made")
+        wait_finished(world, orders)
+        keys = {event_id(world, n, "emit"): key_of(world, n).id for n in orders}
+        batches: dict[str, list[int]] = {}
+        for name, transaction in world.query(
+                "SELECT event_id::text, xmin::text FROM counterfoil.outbox WHERE topic = %s "
+                "ORDER BY id", (MADE,)):
+            batches.setdefault(transaction, []).append(keys[name])
+    assert sum(map(len, batches.values())) == 60 and max(map(len, batches.values())) > 2
+    assert all(batch == sorted(batch) for batch in batches.values())
+
+
 def test_without_an_id_there_is_null(bench: Bench):
     order = meet(bench, "unknown")
     wait_state(bench.world, order, "completed")
