@@ -180,6 +180,8 @@ def test_ten_thousand_dead_keys(world: World):
     table is read whole for it."""
     count, rate = 10_000, 400
     prefix = add(world, count)
+    world.query("ANALYZE counterfoil.effect, counterfoil.effect_state")
+    read = whole_reads(world)
     selection = ("replay", "--all", "--state", "dead", "--key-prefix", prefix)
     assert answer(world, *selection, "--dry-run")["keys"] == count
     assert answer(world, *selection, "--yes", "--reason", "r", "--expect", "9999", code=CONFLICT) == {
@@ -188,6 +190,7 @@ def test_ten_thousand_dead_keys(world: World):
 
     number = ordered(world, prefix, count, "--rate", f"{rate}/s", "--expect", "10,000")
     waiting.until(lambda: figures(world, number)[1] >= 1.5 * rate, 20, "some keys")
+    assert whole_reads(world) == read, "rows that were read by walking a table"
     assert answer(world, "ops", "pause", str(number))["result"] == "done"
     wait_settled(world, prefix)
     paused = len(requests(world, prefix))
@@ -511,6 +514,8 @@ def test_one_target_does_not_stop_the_others(world: World):
     """A held target's keys wait; those of another one go on."""
     world.query("INSERT INTO counterfoil.target_state (target, held, held_by) VALUES "
                 "('narrow', true, 'a person')")
+    for ledger in world.ledgers:
+        ledger.wait_for("target is held", target="narrow")
     held = add(world, 40, target="narrow", error="both")
     others = add(world, 40, error="both")
     try:
