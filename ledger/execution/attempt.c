@@ -8,19 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bodies.h"
 #include "crash.h"
-#include "json.h"
 #include "mail_start.h"
 #include "mem.h"
-#include "predicate.h"
 #include "rules/profile.h"
 #include "rules/webhook.h"
 #include "utf8.h"
 
-#define PROVIDER_ID_MAX 255
-#define METHOD_MAX      15
-#define REFUSED_AGAIN   USEC_SEC /* a key whose marker was refused is claimed again no sooner */
-#define SHADOW_AGAIN    (5 * USEC_MIN) /* nor one that is real, while nothing is sent */
+#define METHOD_MAX    15
+#define REFUSED_AGAIN USEC_SEC       /* a key whose marker was refused is claimed again no sooner */
+#define SHADOW_AGAIN  (5 * USEC_MIN) /* nor one that is real, while nothing is sent */
 
 /* A copy of a claim_request, for an attempt that cannot send at once. */
 struct kept_request {
@@ -61,8 +59,7 @@ struct attempts {
 	struct attempts_events events;
 	struct loop *loop;
 	struct http *http;
-	struct json_paths **provider_ids; /* of each target; NULL: none */
-	struct predicate **predicates;    /* of each effect of the configuration; the same */
+	struct bodies *bodies;
 	struct attempt *first;
 	size_t count;
 };
@@ -105,21 +102,6 @@ static uint64_t draw(void)
 	return random;
 }
 
-/* Where the answer holds the provider's own name for what it did. An answer that is no JSON, or was
- * cut, has none. */
-static char *provider_id(const struct json_paths *paths, const struct http_answer *answer)
-{
-	struct buf storage BUF_AUTO = { 0 };
-	struct json_value value;
-	struct err err;
-	if (!paths || !json_read(paths, answer->body, answer->body_length, &err, &storage, &value))
-		return NULL;
-	if ((value.type != JSON_STRING && value.type != JSON_NUMBER) || value.length == 0 ||
-	    value.length > PROVIDER_ID_MAX)
-		return NULL;
-	return mem_text_n(value.text, value.length);
-}
-
 /* More may have been read than is kept. */
 static void take_answer(struct result *result, const struct attempt *attempt,
 			const struct http_answer *answer)
@@ -136,8 +118,7 @@ static void take_answer(struct result *result, const struct attempt *attempt,
 	if (answer->error[0] && utf8_valid(answer->error, strlen(answer->error)))
 		result->error = mem_text(answer->error);
 	if (result->outcome == OUTCOME_APPLIED)
-		result->provider_id =
-			provider_id(attempts->provider_ids[attempt->target->index], answer);
+		result->provider_id = bodies_provider_id(attempts->bodies, attempt->target, answer);
 }
 
 /* Sent again with the same key, inside its window, it would only come back. */
@@ -459,12 +440,6 @@ static char *take_key_header(const struct attempt *attempt, const struct claim_r
 	return buf_take(&header);
 }
 
-static const struct predicate *predicate_of(const struct attempts *attempts, const char *effect)
-{
-	const struct rule *rule = rules_find(attempts->rules, effect, strlen(effect));
-	return rule ? attempts->predicates[rule->conf - attempts->conf->effects] : NULL;
-}
-
 static struct attempt *attempt_new(struct attempts *attempts, const struct claim *claim,
 				   struct key *key, const struct claim_request *request)
 {
@@ -515,7 +490,7 @@ void attempts_start(struct attempts *attempts, const struct claim *claim, struct
 		return;
 	}
 	memcpy(attempt->method, request->method, strlen(request->method) + 1);
-	attempt->predicate = predicate_of(attempts, attempt->key.effect);
+	attempt->predicate = bodies_predicate(attempts->bodies, attempt->key.effect);
 	attempt->until = until;
 	add(attempts, attempt);
 	if (attempt->key.life.sent)
@@ -560,28 +535,12 @@ void attempts_ids(const struct attempts *attempts, struct pg_array *ids)
 		pg_array_int8(ids, a->key.id);
 }
 
-/* A pointer that cannot be read was refused when the configuration was. */
-static struct json_paths *provider_id_path(const struct target *target)
-{
-	struct json_paths *paths;
-	struct err err;
-	size_t index;
-	if (!target->conf->provider_id[0])
-		return NULL;
-	paths = json_paths_new();
-	if (json_paths_add(paths, target->conf->provider_id, &err, &index))
-		return paths;
-	json_paths_free(paths);
-	return NULL;
-}
-
 struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const struct rules *rules,
 			      const struct claim_plan *plans, struct targets *targets,
 			      struct markers *markers, struct results *results, struct meter *meter,
 			      const struct attempts_events *events)
 {
 	struct attempts *attempts = mem_zero(sizeof(*attempts));
-	const size_t count = rules_target_count(rules);
 	attempts->conf = conf;
 	attempts->rules = rules;
 	attempts->plans = plans;
@@ -592,12 +551,7 @@ struct attempts *attempts_new(struct loop *loop, const struct conf *conf, const 
 	attempts->events = *events;
 	attempts->loop = loop;
 	attempts->http = http_new(loop);
-	attempts->provider_ids = mem_zero((count + 1) * sizeof(struct json_paths *));
-	for (size_t i = 0; i < count; i++)
-		attempts->provider_ids[i] = provider_id_path(rules_target(rules, i));
-	attempts->predicates = mem_zero((conf->effect_count + 1) * sizeof(struct predicate *));
-	for (size_t i = 0; i < conf->effect_count; i++)
-		attempts->predicates[i] = predicate_new(&conf->effects[i].success);
+	attempts->bodies = bodies_new(conf, rules);
 	return attempts;
 }
 
@@ -607,11 +561,6 @@ void attempts_free(struct attempts *attempts)
 		return;
 	attempts_take_back(attempts);
 	http_free(attempts->http);
-	for (size_t i = 0; i < rules_target_count(attempts->rules); i++)
-		json_paths_free(attempts->provider_ids[i]);
-	free(attempts->provider_ids);
-	for (size_t i = 0; i < attempts->conf->effect_count; i++)
-		predicate_free(attempts->predicates[i]);
-	free(attempts->predicates);
+	bodies_free(attempts->bodies);
 	free(attempts);
 }
