@@ -4,11 +4,12 @@
 
 static const struct conf_key breaker_keys[] = {
 	KEY_AS("failures", conf_target, breaker.failures, CONF_INT, "10",
-	       "opens after so many requests in a row that did not reach it", RANGE(1, 10000)),
+	       "opens after so many requests in a row that did not reach it; 0: not for that",
+	       RANGE(0, 10000)),
 	KEY_AS("ratio", conf_target, breaker.ratio, CONF_INT, "50",
 	       "and when so many per cent of the last 100, of 20 at least, were answered 5xx or "
-	       "not in time",
-	       RANGE(1, 100)),
+	       "not in time; 0: not for that",
+	       RANGE(0, 100)),
 	KEY_AS("open", conf_target, breaker.open, CONF_DURATION, "30s",
 	       "nothing is sent for so long; then one request tries whether it is well again",
 	       RANGE(USEC_MS, USEC_DAY)),

@@ -54,12 +54,17 @@ static void count(struct breaker *breaker, enum breaker_sign sign)
 		breaker->count++;
 }
 
+static bool row_reached(const struct breaker *breaker)
+{
+	return breaker->conf.failures > 0 && breaker->failures >= breaker->conf.failures;
+}
+
 static bool share_reached(const struct breaker *breaker)
 {
 	int64_t unwell = 0;
 	for (size_t i = 0; i < breaker->count; i++)
 		unwell += breaker->unwell[i];
-	return breaker->count >= BREAKER_LEAST &&
+	return breaker->conf.ratio > 0 && breaker->count >= BREAKER_LEAST &&
 	       unwell * 100 >= breaker->conf.ratio * (int64_t)breaker->count;
 }
 
@@ -92,8 +97,7 @@ static enum breaker_news judge_closed(struct breaker *breaker, enum breaker_sign
 	if (sign == BREAKER_NOTHING || started < breaker->since)
 		return BREAKER_SAME;
 	count(breaker, sign);
-	if (sign == BREAKER_WELL ||
-	    (breaker->failures < breaker->conf.failures && !share_reached(breaker)))
+	if (sign == BREAKER_WELL || !(row_reached(breaker) || share_reached(breaker)))
 		return BREAKER_SAME;
 	open_until(breaker, now + breaker->conf.open);
 	return BREAKER_OPENED;

@@ -224,7 +224,7 @@ static const struct {
 	  "targets[0].rate: \"25\" is not a rate; write for example \"25/s\", \"600/m\" or "
 	  "\"100/h\"" },
 	{ TARGET(HTTP "breaker = { ratio = 101; };"),
-	  "targets[0].breaker.ratio: 101 is outside of 1 to 100" },
+	  "targets[0].breaker.ratio: 101 is outside of 0 to 100" },
 	{ TARGET(HTTP "lookup = \"https://h\";"),
 	  "targets[0].lookup: has no place for the key; write ${key} where it belongs" },
 	{ "effects = ( { redact = (\"/a\", \"b\"); } );",

@@ -127,6 +127,18 @@ static void only_the_last_hundred_count(void **state)
 	assert_int_equal(judge(&breaker, BREAKER_UNWELL), BREAKER_OPENED);
 }
 
+static void nought_is_never(void **state)
+{
+	(void)state;
+	static const struct conf_breaker never = { .open = OPEN };
+	struct breaker breaker;
+	breaker_init(&breaker, &never);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(judge(&breaker, BREAKER_UNREACHABLE), BREAKER_SAME);
+		assert_int_equal(judge(&breaker, BREAKER_UNWELL), BREAKER_SAME);
+	}
+}
+
 static struct breaker open_breaker(void)
 {
 	struct breaker breaker = a_breaker();
@@ -273,6 +285,7 @@ int main(void)
 		cmocka_unit_test(what_an_answer_says_of_the_target),
 		cmocka_unit_test(when_it_opens),
 		cmocka_unit_test(only_the_last_hundred_count),
+		cmocka_unit_test(nought_is_never),
 		cmocka_unit_test(while_it_is_open_nothing_counts),
 		cmocka_unit_test(what_a_trial_comes_to),
 		cmocka_unit_test(a_trial_without_a_key_is_over),
