@@ -176,8 +176,12 @@ static void add_batch(struct results *results, const struct result_batch *batch,
 
 /* --- what is logged of a result --- */
 
+/* The key stands for something else there, or the bytes were not what they had been: either must
+ * not be. */
 static enum log_level level_of(const struct result *result)
 {
+	if (result->outcome == OUTCOME_MISMATCH)
+		return LOG_ERROR;
 	switch (result->step.state) {
 	case EFFECT_DEAD:
 	case EFFECT_UNCERTAIN:
