@@ -57,12 +57,12 @@ _Noreturn static void fail(const char *step, const char *why)
 
 /* --- one effect --- */
 
-static int run(const struct worker *worker, const char *name, const char *const values[2])
+static long run(const struct worker *worker, const char *name, const char *const values[2])
 {
 	PGresult *result = PQexecPrepared(worker->conn, name, 2, values, NULL, NULL, 0);
 	if (PQresultStatus(result) != PGRES_COMMAND_OK)
 		fail(name, PQerrorMessage(worker->conn));
-	const int rows = atoi(PQcmdTuples(result));
+	const long rows = strtol(PQcmdTuples(result), NULL, 10);
 	PQclear(result);
 	return rows;
 }
