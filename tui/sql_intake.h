@@ -70,7 +70,8 @@ enum counted_column {
 };
 static const char SQL_UNMATCHED_EVENTS[] =
 	"SELECT topic, type, sum(n)::bigint, min(minute), max(minute), now()"
-	" FROM counterfoil.unmatched WHERE minute > now() - $1::interval"
+	" FROM (SELECT * FROM counterfoil.unmatched WHERE minute > now() - $1::interval"
+	"   ORDER BY minute DESC LIMIT 100000) u"
 	" GROUP BY topic, type ORDER BY 3 DESC, 1, 2 LIMIT 1000";
 
 #endif

@@ -7,6 +7,8 @@
 #include "mem.h"
 #include "sql_positions.h"
 
+#define COUNT_PAUSE 50 /* times as long as a count took: it reads what it counts */
+
 struct lookout {
 	struct log *log;
 	struct pg *pg;
@@ -16,6 +18,8 @@ struct lookout {
 	void *arg;
 	struct positions *positions;
 	size_t asked;    /* answers of a look that are still to come */
+	usec_t asked_at; /* when poison was counted */
+	usec_t count_at; /* when it is to be counted again */
 	int64_t nearest; /* so much more may be written before a topic can be full */
 	int64_t written;
 };
@@ -53,8 +57,10 @@ static bool set_full(const struct lookout *lookout, const char *topic, bool full
 
 static bool take_counts(struct lookout *lookout, const PGresult *result)
 {
+	usec_t now = usec_boot();
 	bool changed = false;
 
+	lookout->count_at = now + COUNT_PAUSE * (now - lookout->asked_at);
 	lookout->nearest = lookout->limit;
 	for (int row = 0; row < pg_rows(result); row++) {
 		int64_t left = lookout->limit - pg_get_int8(result, row, 1);
@@ -84,6 +90,7 @@ static void ask_poison(struct lookout *lookout, pg_done_fn *done)
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 
 	lookout->written = 0;
+	lookout->asked_at = usec_boot();
 	add_topics(lookout->positions, &params);
 	pg_add_int8(&params, lookout->limit);
 	pg_send(lookout->pg, SQL_POISON_OPEN, &params, done, lookout);
@@ -137,9 +144,12 @@ void lookout_look(struct lookout *lookout, struct positions *positions)
 	if (lookout->asked > 0 || positions->count == 0)
 		return;
 	lookout->positions = positions;
-	lookout->asked = 2;
+	lookout->asked = 1;
 	add_topics(positions, &params);
 	pg_send(lookout->pg, SQL_POSITIONS, &params, on_positions, lookout);
+	if (usec_boot() < lookout->count_at)
+		return;
+	lookout->asked++;
 	ask_poison(lookout, on_poison);
 }
 

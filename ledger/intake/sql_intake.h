@@ -19,10 +19,10 @@
  * key, $11 fingerprint, $12 hash of the event, $13 topic, $14 partition, $15 offset, $16 event id,
  * $17 event type, $18 subject, $19 not_after, $20 delay, $21 why it is dead (NULL: it is not),
  * $22 method, $23 url, $24 headers, $25 body, $26 event key, $27 event value, $28 value is body,
- * $29 event headers, $30 serial key (NULL: none), $31 resend, $32 event number (NULL: its id is only
- * its place), $33 what it emits (NULL: nothing), $34 what stands before the key, $35 shadow, $36 not
- * due before that (NULL: now), $37 other names of $38 targets: what stands under one of them is not
- * inserted under the first.
+ * $29 event headers, $30 serial key (NULL: none), $31 resend, $32 event number (NULL: its id is
+ * only its place), $33 what it emits (NULL: nothing), $34 what stands before the key, $35 shadow,
+ * $36 not due before that (NULL: now), $37 other names of $38 targets: what stands under one of
+ * them is not inserted under the first.
  *
  * Ids are drawn in the order of the rows, which is the order of execution; rows are inserted in the
  * order of their keys, which is the order of locks. A row waits while one of its serial key is
@@ -72,15 +72,18 @@ static const char SQL_RECORD[] =
 	"     error_class, serial_key, waiting)"
 	"   SELECT id, target, tenant,"
 	"     CASE WHEN why IS NULL THEN 'pending' ELSE 'dead' END::counterfoil.state,"
-	"     greatest(now() + delay, not_before), CASE WHEN why IS NULL THEN NULL ELSE 'unrendered' END,"
+	"     greatest(now() + delay, not_before), CASE WHEN why IS NULL THEN NULL ELSE "
+	"'unrendered' END,"
 	"     CASE WHEN why IS NULL THEN '' ELSE 'unrendered' END, serial_key,"
 	"     CASE WHEN serial_key IS NULL THEN false"
 	"       WHEN row_number() OVER (PARTITION BY target, tenant, serial_key ORDER BY id) > 1"
 	"         THEN true"
-	"       ELSE coalesce((SELECT true FROM counterfoil.effect_state o WHERE o.target = made.target"
+	"       ELSE coalesce((SELECT true FROM counterfoil.effect_state o WHERE o.target = "
+	"made.target"
 	"         AND o.tenant = made.tenant AND o.serial_key = made.serial_key"
 	"         AND o.serial_key IS NOT NULL"
-	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') LIMIT 1), false) END"
+	"         AND o.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') LIMIT 1), "
+	"false) END"
 	"   FROM made),"
 	" request AS ("
 	"   INSERT INTO counterfoil.effect_request (id, method, url, headers, body, event_key,"
@@ -93,9 +96,9 @@ static const char SQL_RECORD[] =
 	" SELECT (SELECT ok FROM ok) AS moved, ARRAY(SELECT ord FROM made ORDER BY 1) AS inserted";
 
 /* $1 key, $2 target, $3 tenant, $4 fingerprint, $5 hash of the event, $6 event id, $7 effect, $8
- * event number, $9 other names of $10 targets: the rows that were not inserted. In a statement of its own: the one before sees
- * neither the row that stood there nor its own. The same event is a duplicate, whatever today's
- * template makes of it, another key too. */
+ * event number, $9 other names of $10 targets: the rows that were not inserted. In a statement of
+ * its own: the one before sees neither the row that stood there nor its own. The same event is a
+ * duplicate, whatever today's template makes of it, another key too. */
 static const char SQL_COMPARE[] =
 	"SELECT s.ord, CASE WHEN same THEN v.id ELSE coalesce(e.id, v.id) END,"
 	"   CASE WHEN same THEN 'duplicate' WHEN e.id IS NULL AND v.id IS NULL THEN 'vanished'"

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cursor.h"
 #include "intake/batch.h"
 #include "intake/intake_meter.h"
 #include "intake/record.h"
@@ -109,11 +110,14 @@ static void write_cursor(const struct poison_replay *replay, char *text, size_t 
 
 static void read_cursor(struct poison_replay *replay)
 {
-	(void)sscanf(replay->job.order->cursor,
-		     "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
-		     " %" SCNd64,
-		     &replay->after, &replay->taken, &replay->still, &replay->cut, &replay->effects,
-		     &replay->duplicates, &replay->conflicts);
+	int64_t *const numbers[] = { &replay->after,    &replay->taken,   &replay->still,
+				     &replay->cut,      &replay->effects, &replay->duplicates,
+				     &replay->conflicts };
+	const char *text = replay->job.order->cursor;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (!cursor_number(&text, numbers[i]))
+			return; /* there is none yet */
 }
 
 /* --- a slice --- */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cursor.h"
 #include "mem.h"
 
 void ranges_done(struct ranges *ranges)
@@ -69,19 +70,23 @@ void ranges_write(const struct ranges *ranges, struct buf *cursor)
 	buf_addf(cursor, "|%s", ranges->first);
 }
 
+static bool read_counts(const char *text, const char *end, struct ranges *ranges)
+{
+	return cursor_number(&text, &ranges->read) && cursor_number(&text, &ranges->duplicates) &&
+	       cursor_number(&text, &ranges->fresh) && cursor_number(&text, &ranges->conflicts) &&
+	       cursor_number(&text, &ranges->poison) && cursor_number(&text, &ranges->unmatched) &&
+	       text == end;
+}
+
 static bool read_ranges(const char *text, const char *end, struct ranges *ranges)
 {
-	while (text < end) {
-		int64_t at, stop;
-		int32_t partition;
-		int length = 0;
+	int64_t partition, at, stop;
 
-		if (sscanf(text, "%" SCNd32 ":%" SCNd64 ":%" SCNd64 "%n", &partition, &at, &stop,
-			   &length) != 3)
+	while (text < end) {
+		if (!cursor_number(&text, &partition) || !cursor_number(&text, &at) ||
+		    !cursor_number(&text, &stop) || partition < 0 || partition > INT32_MAX)
 			return false;
-		ranges_add(ranges, partition, at, stop);
-		text += length;
-		text += *text == ' ';
+		ranges_add(ranges, (int32_t)partition, at, stop);
 	}
 	return true;
 }
@@ -92,12 +97,8 @@ bool ranges_read(const char *cursor, struct ranges *ranges_r)
 	const char *list = strchr(cursor, '|');
 	const char *first = list ? strchr(list + 1, '|') : NULL;
 
-	if (!first ||
-	    sscanf(cursor, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64,
-		   &ranges.read, &ranges.duplicates, &ranges.fresh, &ranges.conflicts,
-		   &ranges.poison, &ranges.unmatched) != 6)
-		return false;
-	if (!read_ranges(list + 1, first, &ranges)) {
+	if (!first || !read_counts(cursor, list + 1, &ranges) ||
+	    !read_ranges(list + 1, first, &ranges)) {
 		ranges_done(&ranges);
 		return false;
 	}

@@ -345,8 +345,8 @@ SOURCES = {"ledger/expiry/sql_expiry.h": ["SQL_EXPIRY_STEP"],
 RECORD = ("text[], int[], bigint[], bigint[], text[], text[], text[], text[], text[], text[], bytea[],"
           " bytea[], text[], int[], bigint[], text[], text[], text[], timestamptz[], interval[],"
           " text[], text[], text[], bytea[], bytea[], bytea[], bytea[], bool[], bytea[], text[],"
-          " bool[], bigint[]")
-COMPARE = "text[], text[], text[], bytea[], bytea[], text[], text[], bigint[]"
+          " bool[], bigint[], bytea[], text[], bool[], timestamptz[], text[], text[]")
+COMPARE = "text[], text[], text[], bytea[], bytea[], text[], text[], bigint[], text[], text[]"
 
 MOVES = """CREATE TABLE public.moves (id bigint, was text, is_now text);
 CREATE FUNCTION public.move() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -509,13 +509,15 @@ class Intake(Actor):
             " '{k}', ARRAY['\\x01'::bytea], ARRAY['\\x02'::bytea], '{race}', '{0}', %s, %s,"
             " ARRAY[''], ARRAY[NULL]::text[], ARRAY[NULL]::timestamptz[], ARRAY['0'::interval],"
             f" ARRAY[NULL]::text[], '{{POST}}', '{{u}}', {one}, {one}, {one}, {one}, '{{false}}',"
-            f" {one}, ARRAY[NULL]::text[], '{{false}}', '{{0}}')", ([f"k:{n}"], [n], [f"e:{n}"]))
+            f" {one}, ARRAY[NULL]::text[], '{{false}}', '{{0}}', {one}, ARRAY[NULL]::text[],"
+            " '{false}', ARRAY[NULL]::timestamptz[], '{}', '{}')", ([f"k:{n}"], [n], [f"e:{n}"]))
         moved, inserted = self.cursor.fetchone()
         assert moved
         verdict = "inserted"
         if not inserted:
             self.cursor.execute("EXECUTE compare(%s, '{t}', ARRAY[''], ARRAY['\\x01'::bytea],"
-                                " ARRAY['\\x02'::bytea], %s, '{x}', '{0}')", ([f"k:{n}"], [f"e:{n}"]))
+                                " ARRAY['\\x02'::bytea], %s, '{x}', '{0}', '{}', '{}')",
+                                ([f"k:{n}"], [f"e:{n}"]))
             verdict = self.cursor.fetchone()[2]
         self.cursor.execute("ROLLBACK" if verdict == "vanished" else "COMMIT")
         assert verdict in ("inserted", "duplicate", "vanished")
