@@ -1,8 +1,8 @@
 /* Bulk orders, carried out.
  *
- *   IDLE --begin--> READING --targets--> WATCHING --> pace --order--> ORDERING --> WATCHING
- *    ^                                      ^            \--wait--> WAITING --time--+
- *    +----- the end, given up, an error ----+-------------\--end
+ *   IDLE --begin--> READING --targets--> WATCHING --pace--> ORDERING --answered--> WATCHING
+ *    ^                                           \--pace--> WAITING --time--> WATCHING
+ *    +-- the end; given up; an error; nothing happens: others have a turn --+
  *
  * A page of keys is ordered, and written down as ordered, in one transaction; another ledger goes
  * on with those that are left. The replayed keys are due at once and compete with live ones. So
@@ -25,6 +25,7 @@
 #define ROWS_MAX     50 /* of a page */
 #define LOOK_FIRST   (20 * USEC_MS)
 #define LOOK_MAX     (2 * USEC_SEC)
+#define REST_AFTER   (3 * USEC_SEC) /* without anything that happened */
 #define SAY_EVERY    USEC_MIN
 #define PAUSE_FACTOR 2 /* times what a look took: nobody waits for it */
 
@@ -65,12 +66,20 @@ struct bulk {
 	int64_t rows;    /* that the next page may have */
 	int64_t asked;   /* that this page may have */
 	usec_t began_at; /* this look */
+	usec_t busy_at;  /* when something last happened */
 	usec_t pause;    /* before the next one */
 };
 
 static void set_phase(struct bulk *bulk, enum bulk_phase phase)
 {
 	bulk->phase = phase;
+}
+
+/* Something happened: we look soon. */
+static void stir(struct bulk *bulk)
+{
+	bulk->pause = LOOK_FIRST;
+	bulk->busy_at = usec_boot();
 }
 
 /* --- the order is over --- */
@@ -163,7 +172,7 @@ static void take_page(struct bulk *bulk, const PGresult *result)
 		bulk->rows++;
 	pace_spend(&bulk->pace, ordered);
 	bulk->turn = (bulk->turn + 1) % bulk->target_count;
-	bulk->pause = LOOK_FIRST;
+	stir(bulk);
 }
 
 static void on_page(void *arg, const PGresult *result, const struct pg_error *error)
@@ -231,9 +240,13 @@ static struct pace_figures figures_of(struct bulk *bulk)
 	return figures;
 }
 
-/* The longer nothing happens, the more rarely we look. */
+/* The longer nothing happens, the more rarely we look; then others have a turn. */
 static void wait(struct bulk *bulk, usec_t wanted)
 {
+	if (wanted == USEC_NEVER && usec_boot() - bulk->busy_at > REST_AFTER) {
+		leave(bulk);
+		return orders_rest(bulk->orders);
+	}
 	const usec_t took = usec_boot() - bulk->began_at;
 	usec_t pause = bulk->pause;
 	if (pause < took * PAUSE_FACTOR)
@@ -308,7 +321,7 @@ static void on_watched(void *arg, const PGresult *result, const struct pg_error 
 		(void)snprintf(bulk->failure, sizeof(bulk->failure), "%s",
 			       pg_get_text(result, 0, BULK_WATCH_FAILURE));
 	if (pg_get_int8(result, 0, BULK_WATCH_ENDED) > 0)
-		bulk->pause = LOOK_FIRST;
+		stir(bulk);
 	take_running(bulk, result);
 	go_on(bulk);
 }
@@ -381,7 +394,7 @@ static void on_begin(void *arg, const struct order *order)
 	bulk->failure[0] = '\0';
 	bulk->turn = 0;
 	bulk->rows = ROWS_MAX;
-	bulk->pause = LOOK_FIRST;
+	stir(bulk);
 	set_phase(bulk, BULK_READING);
 	pg_add_int8(&params, order->id);
 	pg_send(bulk->pg, SQL_BULK_TARGETS, &params, on_targets, bulk);

@@ -136,7 +136,7 @@ static void on_released(void *arg, const PGresult *result, const struct pg_error
 	crash_point("orders_release.answered");
 }
 
-/* So that another ledger need not wait for the lease's end. */
+/* So that nobody need wait for the lease's end. */
 static void release(struct orders *orders)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
@@ -208,8 +208,11 @@ static void on_taken(void *arg, const PGresult *result, const struct pg_error *e
 	read_order(orders);
 	set_state(orders, ORDERS_CARRYING);
 	loop_timer_set(orders->timer, LEASE / 3);
-	log_info(orders->log, "order begun", LOG_INT("order", orders->order.id),
-		 LOG_TEXT("kind", orders->order.kind), LOG_TEXT("who", orders->order.who));
+	log_write(orders->log, pg_get_bool(result, 0, ORDER_FRESH) ? LOG_INFO : LOG_DEBUG,
+		  "order begun",
+		  LOG_FIELDS(LOG_INT("order", orders->order.id),
+			     LOG_TEXT("kind", orders->order.kind),
+			     LOG_TEXT("who", orders->order.who)));
 	orders->events.begin(orders->events.arg, &orders->order);
 }
 
@@ -300,6 +303,12 @@ void orders_end(struct orders *orders, const char *state, const char *detail)
 void orders_yield(struct orders *orders)
 {
 	leave(orders, LOOK_EVERY);
+}
+
+void orders_rest(struct orders *orders)
+{
+	release(orders);
+	leave(orders, 0);
 }
 
 int64_t orders_owned_by(const struct orders *orders)

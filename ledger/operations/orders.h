@@ -51,7 +51,7 @@ void orders_free(struct orders *orders); /* NULL is fine; gives nothing up by it
 void orders_owner(struct orders *orders, int64_t owner);
 void orders_stop(struct orders *orders); /* takes no more, gives up what is carried out */
 
-/* These three only between begin() and give_up() or orders_end(). */
+/* These only between begin() and give_up() or orders_end(). */
 
 /* Adds to the figures of the order that is carried out, and sets the cursor unless it is NULL: one
  * statement. When it changes nothing, or its answer is lost, give_up() follows. */
@@ -62,6 +62,9 @@ void orders_end(struct orders *orders, const char *state, const char *detail);
 /* A step found that it cannot go on now, or that the order is no longer ours: it begins once more
  * in a while, here or elsewhere, if it still stands. give_up() is not called. */
 void orders_yield(struct orders *orders);
+/* Nothing can be done of it for now: others have their turn before it begins once more. give_up()
+ * is not called. */
+void orders_rest(struct orders *orders);
 int64_t orders_owned_by(const struct orders *orders); /* for guarding the steps' own statements */
 
 #endif

@@ -26,23 +26,27 @@ enum order_column {
 	ORDER_DONE,
 	ORDER_FAILED,
 	ORDER_SKIPPED,
+	ORDER_FRESH,
 };
 
-/* $1 owner, $2 kinds, $3 lease. The oldest that nobody carries out, or that was ours already. A
- * time further away than it could have been set means that the clock jumped. */
+/* $1 owner, $2 kinds, $3 lease. The oldest that nobody carries out, or that was ours already; one
+ * that has rested comes behind those that did not, or did before it. A time further away than it
+ * could have been set means that the clock jumped. */
 static const char SQL_ORDERS_TAKE[] =
-	"UPDATE counterfoil.operation o SET state = 'running', owner = $1,"
+	"WITH x AS MATERIALIZED (SELECT x.id, x.started_at IS NULL OR x.state = 'running' AS fresh"
+	"   FROM counterfoil.operation x"
+	"   WHERE x.state IN ('queued', 'running') AND x.kind = ANY ($2)"
+	"     AND (x.state = 'queued' OR x.owner = $1 OR x.until <= clock_timestamp()"
+	"       OR x.until > clock_timestamp() + $3::interval)"
+	"   ORDER BY x.until NULLS FIRST, x.id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+	" UPDATE counterfoil.operation o SET state = 'running', owner = $1,"
 	"   until = clock_timestamp() + $3::interval,"
 	"   started_at = coalesce(o.started_at, clock_timestamp())"
-	" WHERE o.id = (SELECT x.id FROM counterfoil.operation x"
-	"     WHERE x.state IN ('queued', 'running') AND x.kind = ANY ($2)"
-	"       AND (x.state = 'queued' OR x.owner = $1 OR x.until <= clock_timestamp()"
-	"         OR x.until > clock_timestamp() + $3::interval)"
-	"     ORDER BY x.id LIMIT 1 FOR UPDATE SKIP LOCKED)"
-	"   AND " SYNC_COMMIT " RETURNING o.id, o.operation::text, o.kind, o.params::text,"
+	" FROM x WHERE o.id = x.id AND " SYNC_COMMIT
+	" RETURNING o.id, o.operation::text, o.kind, o.params::text,"
 	"   coalesce(o.cursor, ''), o.who, o.claims::text, coalesce(o.reason, ''),"
 	"   coalesce(o.rate, 0)::text, o.canary, coalesce(o.stop_after, 0), o.total, o.done,"
-	"   o.failed, o.skipped";
+	"   o.failed, o.skipped, x.fresh";
 
 /* $1 order, $2 owner, $3 lease */
 static const char SQL_ORDERS_RENEW[] =
@@ -62,9 +66,10 @@ static const char SQL_ORDERS_END[] =
 	"   owner = NULL, until = NULL"
 	" WHERE" ORDER_HELD " RETURNING o.id";
 
-/* $1 order, $2 owner: for another ledger. */
+/* $1 order, $2 owner: for another ledger, or behind other orders. */
 static const char SQL_ORDERS_RELEASE[] =
-	"UPDATE counterfoil.operation o SET state = 'queued', owner = NULL, until = NULL"
+	"UPDATE counterfoil.operation o SET state = 'queued', owner = NULL,"
+	"   until = clock_timestamp()"
 	" WHERE" ORDER_HELD;
 
 /* --- bulk orders --------------------------------------------------------------------------------
