@@ -19,9 +19,8 @@ static const char cancel_usage[] =
 static const char dead_letter_usage[] =
 	"usage: counterfoil dead-letter KEY|ID --yes --reason TEXT [OPTION ...]\n"
 	"Gives up what waits to be sent: it is dead, and can be replayed. What may have\n"
-	"happened already becomes uncertain instead. No event goes to the dead-letter\n"
-	"topic, for you have it in hand. Ends with 5 when the key was not waiting.\n" OPTIONS
-		REASON;
+	"happened already becomes uncertain instead. A ledger sends its dead letter, as\n"
+	"of any dead key. Ends with 5 when the key was not waiting.\n" OPTIONS REASON;
 
 static const char take_over_usage[] =
 	"usage: counterfoil take-over KEY|ID --yes [--reason TEXT] [OPTION ...]\n"

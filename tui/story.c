@@ -136,7 +136,9 @@ static void tell_uncertain(const struct story *story, enum conf_zone zone, struc
 
 static void tell_dead(const struct story *story, struct buf *out)
 {
-	if (story->resolution)
+	if (story->resolution && strcmp(story->resolution, "given up") == 0)
+		buf_add_text(out, "A person gave it up. Certainly not applied.");
+	else if (story->resolution)
 		buf_add_text(out, "A person found out that it did not happen.");
 	else if (!story->rendered)
 		buf_add_text(out, "The request could not be made from the event: nothing was ever "

@@ -331,7 +331,7 @@ BEGIN
   UPDATE counterfoil.effect_state x SET state = 'pending', epoch = x.epoch + 1, attempts = 0,
     throttled = 0, stalled = 0, replays = x.replays + 1, due_at = now(), waiting = false,
     outcome = NULL, http_status = NULL, curl_code = NULL, error_class = '', state_since = now(),
-    stored = false, resolution = NULL, key_no = n.key_no, unknown_before = n.unknown_before,
+    stored = false, resolution = NULL, emit_due = false, key_no = n.key_no, unknown_before = n.unknown_before,
     unknown_sends = n.unknown_sends, sent_at = n.sent_at, first_sent_at = n.first_sent_at,
     window_until = n.window_until
   WHERE x.id = s.id RETURNING x.* INTO n;
@@ -490,7 +490,10 @@ BEGIN
   IF dry_run THEN RETURN v; END IF;
   IF v.result = 'done' THEN
     UPDATE counterfoil.effect_state x SET state = v.to_state, epoch = x.epoch + 1,
-      waiting = false, aside = NULL, state_since = now()
+      waiting = false, aside = NULL, state_since = now(),
+      outcome = CASE v.to_state WHEN 'dead' THEN 'given_up' ELSE x.outcome END,
+      resolution = CASE v.to_state WHEN 'dead' THEN 'given up' END,
+      emit_due = v.to_state = 'dead'
     WHERE x.id = s.id RETURNING x.* INTO n;
   END IF;
   IF v.result = 'done' AND v.to_state = end_state THEN
@@ -511,7 +514,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
 $f$;
 REVOKE ALL ON FUNCTION counterfoil.cancel FROM PUBLIC;
 
--- For now: a dead key can be replayed. No dead letter is sent, for somebody has it in hand.
+-- For now: a dead key can be replayed. A ledger sends its dead letter, as of any other.
 CREATE FUNCTION counterfoil.give_up(effect_id bigint, expected_epoch int, expected_state text,
    operation uuid, reason text, claims jsonb, dry_run boolean DEFAULT false)
 RETURNS counterfoil.verdict

@@ -292,7 +292,9 @@ def test_what_waits_is_taken_back(keys: Keys, function: str, end: str, action: s
     for state in ("completed", "uncertain", "in_flight", "pruned"):
         key = keys.add(state, state, unknown_sends=int(state in ("uncertain", "in_flight")))
         assert order(keys, function, key)[0] == "refused" and shown(keys, key) == (0, state)
-    assert keys.value("SELECT count(*) FROM counterfoil.outbox") == 0
+    assert keys.query("SELECT DISTINCT emit_due, outcome, resolution FROM counterfoil.effect_state "
+                      "WHERE state = %s AND resolution IS NOT NULL", (end,)) == \
+        ([(True, "given_up", "given up")] if end == "dead" else [])
 
 
 def test_a_stale_key_is_taken_over(keys: Keys):
@@ -530,6 +532,23 @@ def test_what_was_cancelled_is_never_sent(bench: Bench):
     wait_state(bench.world, wanted, "completed")
     waiting.until(lambda: bench.world.unread() == 0, 10, "the event to be read again")
     assert sent_keys(bench, withdrawn) == [] and bench.world.state(key_name(withdrawn)) == "cancelled"
+
+
+def test_what_was_given_up_sends_its_dead_letter(bench: Bench):
+    """Once, whatever is swept later; and it can be replayed."""
+    world, number = bench.world, bench.order()
+    announce(world, [number], "later")
+    key = wait_state(world, number, "pending")
+    assert order(world, "give_up", key.id)[0::4] == ("done", "dead")
+
+    def letters() -> list[Any]:
+        return [letter for letter in world.messages(f"{world.topic}.dlq")
+                if letter.header("cf-event-id") == f"event-{number}"]
+    (letter,) = waiting.until(letters, 20, "the letter")
+    assert letter.header("cf-dead-reason") == "given_up"
+    assert replay(world, key.id)[0] == "done"
+    wait_state(world, number, "completed")
+    assert len(letters()) == 1 and sent_keys(bench, number) == [key_name(number)]
 
 
 @pytest.mark.parametrize("happened, state", [(True, "completed"), (False, "dead")])

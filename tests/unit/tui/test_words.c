@@ -126,6 +126,36 @@ static void how_a_key_ended(void **state)
 	tells(&story, "Withdrawn by a person. Certainly not applied.");
 }
 
+static void what_persons_did(void **state)
+{
+	(void)state;
+	struct story story = story_of("dead");
+	story.tries = 1;
+	story.outcome = "no_answer";
+	story.resolution = "it did not happen";
+	tells(&story, "A person found out that it did not happen.");
+	story.resolution = "given up";
+	story.note = "INC-7";
+	tells(&story, "A person gave it up. Certainly not applied. Note: INC-7");
+	story = story_of("completed");
+	story.tries = 2;
+	story.resolution = "it happened";
+	story.provider_id = "ch_77";
+	story.key_number = 1;
+	tells(&story, "A person found out that it happened, its id is ch_77. Tried 2 times. By "
+		      "order of a person its key at the provider is a new one, ~r1.");
+	story = story_of("completed");
+	story.tries = 1;
+	story.forced = "order:1~r1";
+	tells(&story, "The provider said yes. Tried once. It was done again, by order of a person: "
+		      "order:1~r1.");
+	story.forced = NULL;
+	story.replay_of = "order:1";
+	story.key_number = 1;
+	tells(&story, "The provider said yes. Tried once. It repeats order:1, by order of a "
+		      "person.");
+}
+
 static void nothing_needs_a_person(void **state)
 {
 	(void)state;
@@ -320,6 +350,7 @@ int main(void)
 		cmocka_unit_test(who_has_it),
 		cmocka_unit_test(what_is_uncertain),
 		cmocka_unit_test(how_a_key_ended),
+		cmocka_unit_test(what_persons_did),
 		cmocka_unit_test(nothing_needs_a_person),
 		cmocka_unit_test(the_gravest_comes_first),
 		cmocka_unit_test(what_the_relay_left_out),
