@@ -14,7 +14,7 @@ from typing import Any, Iterator
 import pytest
 
 from tests.tools import bench as tools
-from tests.tools import waiting
+from tests.tools import health, waiting
 from tests.tools.bench import (Bench, announce, attempts_of, charges_of, effect, key_name, key_of,
                                outcomes_of, requests_of, same_bytes, wait_finished, wait_state)
 from tests.tools.broker import Broker, Message
@@ -127,6 +127,10 @@ def flags(world: World, order: int) -> tuple[bool, bool]:
 def charge_id(world: World, order: int) -> str:
     (charge,) = [c for c in world.provider.charges() if c.key == key_name(order)]
     return charge.id
+
+
+def emit_failed(world: World) -> float:
+    return health.metrics(world.ledgers[0]).value("emit_failed_total")
 
 
 @contextmanager
@@ -245,6 +249,7 @@ def refused(world: World, constraint: str, table: str = "outbox") -> Iterator[No
 def test_an_outbox_that_refuses_prevents_no_completion(bench: Bench):
     """What is put off is flagged, is written once the outbox takes it, and keeps no other back."""
     world = bench.world
+    before = emit_failed(world)
     with refused(world, f"topic <> '{CLOSED}'"):
         closed = [meet(bench, "closed") for _ in range(3)]
         others = [meet(bench, "made") for _ in range(3)]
@@ -254,6 +259,7 @@ def test_an_outbox_that_refuses_prevents_no_completion(bench: Bench):
         assert {flags(world, order) for order in closed} == {(True, True)}
         world.ledgers[0].wait_for("the outbox does not take what a key owes")
         assert all(charges_of(world, order) == 1 for order in closed)
+        assert emit_failed(world) >= before + 3
     for order in closed:
         assert json.loads(emitted(world, order, CLOSED).value)["charge"] == charge_id(world, order)
     waiting.until(lambda: {flags(world, order) for order in closed} == {(False, False)}, 10, "flags")
@@ -326,6 +332,18 @@ def test_what_a_person_completes_is_emitted(bench: Bench):
 
 
 # --- dead letters ---------------------------------------------------------------------------------
+
+def test_a_person_who_gives_up_sends_a_letter(bench: Bench):
+    world = bench.world
+    hold(world, True)
+    order = meet(bench, "waiting")
+    key = wait_state(world, order, "pending")
+    world.query("SELECT counterfoil.give_up(%s, %s, 'pending', gen_random_uuid(), 'too late', '{}')",
+                (key.id, key.epoch))
+    assert letter(world, order).header("cf-dead-reason") == "given_up"
+    waiting.until(lambda: flags(world, order) == (False, False), 10, "nothing to be owed")
+    hold(world, False)
+
 
 def test_fifty_deaths(bench: Bench):
     """A key dies, is replayed, and dies again; each of its letters is published to the original topic,

@@ -195,8 +195,8 @@ def test_a_ledger_and_what_it_counts(world: World):
     assert seen.value("poison_total") == 2
     assert seen.value("unmatched_total", topic=world.topic) == 2
     assert seen.value("rebalances_total") >= 1
-    for quiet in ("lease_lost_total", "late_results_total", "position_mismatch_total",
-                  "db_reconnects_total"):
+    for quiet in ("lease_lost_total", "late_results_total", "emit_failed_total",
+                  "position_mismatch_total", "db_reconnects_total"):
         assert seen.value(quiet) == 0, quiet
     assert seen.sum("consumer_lag_messages", topic=world.topic) == 0
     assert len(seen.families["consumer_lag_messages"].samples) == 4
