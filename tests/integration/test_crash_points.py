@@ -31,7 +31,7 @@ from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOP
                                PerformUnreachable, Publish, PublishAfterDeath, PublishBesideAnother,
                                PublishCut, PublishThenStop, PublishUnfit, Scene, TakeOver,
                                TakeOverLate, TakeOverNatural, TakeOverOnce, TakeOverUnmarked)
-from tests.tools.crash_bulk import Order, OrderSlowly, OrderThenStop
+from tests.tools.crash_bulk import LookUp, Order, OrderSlowly, OrderThenStop
 from tests.tools.postgres import Postgres
 from tests.tools.world import World
 
@@ -240,6 +240,9 @@ CASES = [
     Case(Order, "bulk_watch.send", {"order": "running", "replayed": 0}, ONCE),
     Case(Order, "bulk_watch.sent:2", {"order": "running", "replayed": ORDERS}),
     Case(Order, "bulk_watch.answered:2", {"order": "running", "replayed": ORDERS}),
+    Case(LookUp, "orders_progress.send", {"order": "running", "read": 0}),
+    Case(LookUp, "orders_progress.sent", {"order": "running", "read": range(1, ORDERS + POISON + 1)}),
+    Case(LookUp, "orders_progress.answered", {"order": "running", "read": range(1, ORDERS + POISON + 1)}),
     Case(Order, "orders_end.send", {"order": "running", "counted": ORDERS}, ONCE),
     Case(Order, "orders_end.sent", {"order": "done", "counted": ORDERS}, ONCE),
     Case(Order, "orders_end.answered", {"order": "done", "counted": ORDERS}, ONCE),

@@ -1,4 +1,5 @@
-"""Ways to the crash points of orders that a ledger carries out: a replay of many keys."""
+"""Ways to the crash points of orders that a ledger carries out: a replay of many keys, and a look at
+what was taken in."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import json
 import uuid
 
 from . import waiting
-from .crash import ORDERS, Perform
+from .crash import ORDERS, POISON, TOPIC, Perform
 
 
 class Order(Perform):
@@ -74,3 +75,32 @@ class OrderThenStop(OrderSlowly):
     def provoke(self) -> None:
         waiting.until(lambda: self.counted > 0, 30, "a key to be completed")
         self.victim.terminate()
+
+
+class LookUp(Perform):
+    """An order to look up again what was taken in."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.world.query("SELECT counterfoil.order_intake('redeliver', %s, gen_random_uuid(), 'to see', "
+                         "'{}')", (json.dumps({"topic": TOPIC, "last": 100, "apply": False}),))
+
+    def resume(self) -> None:
+        super().resume()
+        self.world.query("UPDATE counterfoil.operation SET until = clock_timestamp()")
+
+    def drain(self) -> None:
+        super().drain()
+        waiting.until(lambda: self.order in ("done", "failed"), 30, "the order to end", 0.1)
+
+    def judge(self) -> None:
+        super().judge()
+        assert self.order == "done" and self.read == ORDERS + POISON
+
+    @property
+    def order(self) -> str:
+        return self.world.value("SELECT state FROM counterfoil.operation")
+
+    @property
+    def read(self) -> int:
+        return self.world.value("SELECT done FROM counterfoil.operation")
