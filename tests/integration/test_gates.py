@@ -236,6 +236,14 @@ def told(world: World) -> dict[str, dict[str, Any]]:
     return {target["target"]: target for target in json.loads(done.stdout)}
 
 
+def shown(ledger: Program) -> set[str]:
+    """What the metrics say holds the target back."""
+    values = health.metrics(ledger)
+    return {state for state, name in (("held", "target_held"), ("paused", "target_paused"),
+                                      ("breaker open", "target_breaker_open"))
+            if values.value(name, target="payments")}
+
+
 def knows(ledger: Program, held: bool, before: int) -> None:
     waiting.until(lambda: len(ledger.said("target is held" if held else "target is open")) > before,
                   10, "the ledger to know")
@@ -273,7 +281,7 @@ def test_a_person_holds_a_target_and_releases_it(settle: Settle):
 
 
 def test_a_release_lifts_what_the_system_holds(settle: Settle):
-    """A hold by 401, an open breaker and a long pause end at once."""
+    """A hold by 401, an open breaker and a long pause end at once; each has its metric."""
     world = settle(breaker={"failures": 10, "ratio": 50, "open": "1h"}, concurrency=5)
     ledger = world.ledgers[0]
     ledger.allow_errors("target held")
@@ -284,6 +292,7 @@ def test_a_release_lifts_what_the_system_holds(settle: Settle):
         announce(world, numbers)
         waiting.until(lambda: told(world)["payments"]["state"] == state, 10, state, every=0.2)
         waiting.until(lambda: world.states()["in_flight"] == 0, 10, "what was under way to end")
+        assert shown(ledger) == {state}
         world.provider.clear()
         assert order(world, "release")["result"] == "done"
         if state == "paused":    # the keys themselves wait as long as they were told
@@ -292,6 +301,7 @@ def test_a_release_lifts_what_the_system_holds(settle: Settle):
         wait_finished(world, numbers)
         assert told(world)["payments"]["state"] == "open"
     assert world.states() == {"completed": 75}
+    assert shown(ledger) == set()
 
 
 def test_a_slip_is_no_hold(settle: Settle):
