@@ -23,7 +23,7 @@ static const char SQL_CENSUS[] =
 	" GROUP BY state";
 
 /* $1 tenants of targets, at most. The earliest due time of each target's keys that are due, by skip
- * scan over its tenants. */
+ * scan over its tenants. What is paused waits for a person. */
 static const char SQL_CENSUS_DUE[] =
 	"WITH RECURSIVE t AS ("
 	"  (SELECT target, tenant, 1 AS n FROM counterfoil.effect_state"
@@ -41,7 +41,9 @@ static const char SQL_CENSUS_DUE[] =
 	"   WHERE s.state IN ('pending', 'retry_wait') AND NOT s.waiting"
 	"     AND s.target = t.target AND s.tenant = t.tenant"
 	"   ORDER BY s.due_at, s.id LIMIT 1) d"
-	" WHERE d.due_at <= now() GROUP BY t.target";
+	" WHERE d.due_at <= now() AND NOT EXISTS (SELECT FROM counterfoil.pause p"
+	"   WHERE p.scope = 'everything' OR (p.scope = 'tenant' AND p.name = t.tenant))"
+	" GROUP BY t.target";
 
 /* Does a relay serve the outbox of this database, and how long does its oldest row wait? Dead
  * letters leave through it. */

@@ -19,10 +19,9 @@ static const char pause_usage[] =
 	"                         [--json] [--config FILE]\n"
 	"Sends nothing more of a tenant, of an effect or at all, until it is resumed; what is in "
 	"flight\n"
-	"ends. Events are taken in meanwhile, and no time runs out for keys that could be sent "
-	"again\n"
-	"within their window. Alone it lists what is paused. Ends with 5 when it is paused "
-	"already.\n"
+	"ends. Events are taken in meanwhile; windows and not_after run on. Alone it lists what "
+	"is\n"
+	"paused. Ends with 5 when it is paused already.\n"
 	"  --yes          do it\n"
 	"  --dry-run      only say what would come of it\n"
 	"  --reason TEXT  for those who see it, and for the audit\n";
@@ -39,7 +38,7 @@ static const char resume_usage[] =
 
 static void print_words(const PGresult *rows)
 {
-	static const char *const names[] = { "PAUSED", "NAME", "FOR", "WHO", "REASON" };
+	static const char *const names[] = { "PAUSED", "NAME", "FOR", "KEYS", "WHO", "REASON" };
 	TABLE_AUTO struct table table = { .columns = sizeof(names) / sizeof(names[0]) };
 	BUF_AUTO struct buf out = { 0 };
 	char age[FORMAT_SIZE];
@@ -49,6 +48,10 @@ static void print_words(const PGresult *rows)
 		table_add(&table, format_age(pg_get_time(rows, row, PAUSE_NOW) -
 						     pg_get_time(rows, row, PAUSE_SINCE),
 					     age));
+		if (pg_null(rows, row, PAUSE_ASIDE))
+			table_add(&table, NULL);
+		else
+			table_add_count(&table, pg_get_int8(rows, row, PAUSE_ASIDE));
 		table_add(&table, pg_get_text(rows, row, PAUSE_WHO));
 		table_add(&table, pg_get_text(rows, row, PAUSE_REASON));
 	}
@@ -68,6 +71,8 @@ static void print_json(const PGresult *rows)
 		writer_time(&writer, "since", pg_get_time(rows, row, PAUSE_SINCE));
 		writer_text(&writer, "who", pg_get_text(rows, row, PAUSE_WHO));
 		writer_text(&writer, "reason", pg_get_text(rows, row, PAUSE_REASON));
+		if (!pg_null(rows, row, PAUSE_ASIDE))
+			writer_int(&writer, "keys", pg_get_int8(rows, row, PAUSE_ASIDE));
 		writer_close(&writer, '}');
 	}
 	writer_close(&writer, ']');
@@ -77,7 +82,9 @@ static void print_json(const PGresult *rows)
 static enum exit_code list(struct call *call)
 {
 	PG_RESULT_AUTO PGresult *rows = NULL;
-	if (!call_query(call, SQL_PAUSES, NULL, &rows))
+	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	pg_add_int8(&params, call->conf->console.count_cap);
+	if (!call_query(call, SQL_PAUSES, &params, &rows))
 		return call_failed(call);
 	if (call->json)
 		print_json(rows);

@@ -151,6 +151,8 @@ def test_a_crowd_holds_up_nobody(make_world: MakeWorld, plans: Plans):
     assert len(crowd) <= before + 2
     waiting.until(lambda: world.value("SELECT count(*) FROM counterfoil.effect_state WHERE state = "
                                       "'pending' AND NOT waiting") == 0, 30, "all to be put aside")
+    (listed,) = command(world, "pause")
+    assert (listed["scope"], listed["name"]) == ("effect", "charge") and listed["keys"] > 99_000
     world.query("VACUUM counterfoil.effect_state")
     costs(plans)
     waiting.holds(lambda: len([k for k in asked(world) if k != "key-200001"]) <= before + 2, 0.5,
