@@ -160,7 +160,8 @@ demo: ## the whole way, with things killed; SEED=7 KEEP=1 KAFKA=real
 
 # --- benches ---------------------------------------------------------------------------------------
 
-# ONLY=relay|ledger; ROWS=20000, or BENCH_SCALE=0.02, for a quick look; BENCH_ROUNDS=3. Writes $(BUILD)/bench.tsv.
+# ONLY=relay|ledger, or a part: ledger_rate, ledger_rival, ledger_memory, ledger_growth; ROWS=20000, or
+# BENCH_SCALE=0.02, for a quick look; BENCH_ROUNDS=3. Writes $(BUILD)/bench.tsv.
 bench: ## measure; ONLY=relay or ONLY=ledger
 	@tests/tools/deps demo
 	@$(MAKE) --no-print-directory programs tools $(BENCH_TOOLS)
