@@ -33,7 +33,8 @@ enum order_column {
  * that has rested comes behind those that did not, or did before it. A time further away than it
  * could have been set means that the clock jumped. */
 static const char SQL_ORDERS_TAKE[] =
-	"WITH x AS MATERIALIZED (SELECT x.id, x.started_at IS NULL OR x.state = 'running' AS fresh"
+	"WITH x AS MATERIALIZED (SELECT x.id, x.started_at IS NULL OR (x.state = 'running'"
+	"     AND x.owner <> $1) AS fresh"
 	"   FROM counterfoil.operation x"
 	"   WHERE x.state IN ('queued', 'running') AND x.kind = ANY ($2)"
 	"     AND (x.state = 'queued' OR x.owner = $1 OR x.until <= clock_timestamp()"
