@@ -174,11 +174,12 @@ static const char SQL_PUT_ASIDE[] =
 	"     ORDER BY s.due_at, s.id LIMIT $3) c,"
 	"   LATERAL (SELECT effect FROM counterfoil.effect WHERE id = c.id OFFSET 0) e"
 	"   WHERE e.effect = ANY " PAUSED_EFFECTS "),"
-	" mine AS MATERIALIZED (SELECT s.id FROM counterfoil.effect_state s"
-	"   WHERE s.id = ANY (ARRAY(SELECT id FROM pick)) AND " IN_LINE " AND " SYNC_COMMIT
-	"   ORDER BY s.id FOR UPDATE SKIP LOCKED),"
-	" put AS (UPDATE counterfoil.effect_state s SET waiting = true, aside = p.effect"
-	"   FROM mine m JOIN pick p USING (id) WHERE s.id = m.id RETURNING s.id)"
+	" mine AS MATERIALIZED (SELECT l.id, p.effect FROM (SELECT * FROM pick ORDER BY id) p,"
+	"     LATERAL (SELECT s.id, s.state, s.waiting FROM counterfoil.effect_state s"
+	"       WHERE s.id = p.id AND " SYNC_COMMIT " OFFSET 0 FOR UPDATE SKIP LOCKED) l"
+	"   WHERE l.state IN ('pending', 'retry_wait') AND NOT l.waiting),"
+	" put AS (UPDATE counterfoil.effect_state s SET waiting = true, aside = m.effect"
+	"   FROM mine m WHERE s.id = m.id RETURNING s.id)"
 	" SELECT count(*) FROM put";
 
 /* $1 rows. Of the effects that are not paused any more, those that were due first. A follower of a

@@ -407,11 +407,11 @@ def test_what_ends_its_ledgers_takes_nobody_with_it_for_long(make_world: MakeWor
                        settings={"ledger": {"lease": "1s"}})
     bad, others = 1, list(range(2, 22))
     world.provider.fault("hang", apply=False, key=f"^{key_name(bad)}$")
-    world.provider.configure(think=(3, 3))
+    world.provider.configure(think=(2, 2))
     ledger = world.ledger()
     ledger.start(ready=False)
     announce(world, [bad, *others], "uma", "order")
-    for kills in range(1, 5):
+    for kills in range(1, 4):
         waiting.until(lambda: len(requests_of(world, bad)) >= kills and (
             kills > 2 or len(asked(world)) >= kills * 21), 30, f"call {kills}")
         if kills > 2:
@@ -419,11 +419,11 @@ def test_what_ends_its_ledgers_takes_nobody_with_it_for_long(make_world: MakeWor
                                  "WHERE state = 'in_flight'")
             assert beside == 1
         ledger.kill()
-        world.provider.configure(think=(0, 0) if kills >= 2 else (3, 3))
+        world.provider.configure(think=(0, 0) if kills >= 2 else (2, 2))
         ledger = world.ledger()
         ledger.start(ready=False)
     world.provider.clear()
     wait_finished(world, [bad, *others], timeout=40)
     assert {key_of(world, n).state for n in (bad, *others)} == {"completed"}
-    assert key_of(world, bad).takeovers == 4
+    assert key_of(world, bad).takeovers == 3
     assert max(key_of(world, n).takeovers for n in others) <= 2
