@@ -260,6 +260,53 @@ def test_through_a_pooler(settle: Settle, postgres: Postgres):
     assert_once(world, orders)
 
 
+# At the end of a transaction, whatever it set for itself; a sequence keeps what is rolled back too.
+LAX = """CREATE FUNCTION public.lax() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF current_setting('synchronous_commit') <> 'on' THEN
+        PERFORM nextval('public.lax_' || TG_TABLE_NAME); END IF;
+      PERFORM nextval('public.seen_' || TG_TABLE_NAME); RETURN NULL; END $$;
+    DO $$ DECLARE t regclass; name text; BEGIN
+      FOR t, name IN SELECT oid, relname FROM pg_class
+          WHERE relnamespace = 'counterfoil'::regnamespace AND relkind = 'r' LOOP
+        EXECUTE format('CREATE SEQUENCE public.lax_%1$s; CREATE SEQUENCE public.seen_%1$s', name);
+        EXECUTE format('CREATE CONSTRAINT TRIGGER lax AFTER INSERT OR UPDATE OR DELETE ON %s '
+          'DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.lax()', t);
+      END LOOP; END $$"""
+
+
+def test_what_is_committed_is_durable(make_world: Callable[..., World]):
+    """Commits are not, by the database's default: every transaction of a ledger that writes asks
+    for it."""
+    world = make_world(target={"timeout": "1s"}, effect={
+        "retry": {"first": "20ms", "max": "100ms", "attempts": 3}},
+        settings={"ledger": {"lease": f"{LEASE:g}s"}})
+    world.query(f"ALTER DATABASE {world.database} SET synchronous_commit = off")
+    world.postgres.psql(LAX, world.database)
+    for name, fault in {1: {"kind": "hang"}, 2: {"status": 402}, 3: {"status": 503, "times": 1},
+                        4: {"status": 429, "times": 1}, 5: {"status": 401, "times": 1}}.items():
+        world.provider.fault(**{"kind": "status", "key": f":{name}:", **fault})
+    world.start(relays=0, ledgers=2)
+    for ledger in world.ledgers:
+        ledger.allow_errors("target held")
+    world.broker.produce(world.topic, b"no JSON", headers=[("ce_type", b"order.placed")])
+    announce(world, range(1, 40))
+    announce(world, range(6, 9), customer_id="another", headers=[("ce_id", b"another")])
+    called(world, 1)
+    owner_of(world, 1).kill()
+
+    def ended() -> bool:
+        world.query("UPDATE counterfoil.target_state SET probe_at = now() WHERE held "
+                    "AND set_config('synchronous_commit', 'on', true) = 'on'")
+        return world.unfinished() == 0 and len(world.query("SELECT 1 FROM counterfoil.poison")) > 0
+    waiting.until(ended, 30, "everything to end", every=0.1)
+    called_at = dict(world.query("SELECT sequencename, last_value FROM pg_sequences "
+                                 "WHERE schemaname = 'public' AND last_value IS NOT NULL"))
+    written = {"effect", "effect_state", "effect_request", "attempt", "poison", "conflict",
+               "outbox", "intake_position", "instance", "target_state"}
+    assert {f"seen_{table}" for table in written} <= set(called_at)
+    assert [name for name in called_at if name.startswith("lax_")] == []
+
+
 # --- clocks ---------------------------------------------------------------------------------------
 
 def test_hosts_whose_clocks_are_wrong(settle: Settle, tmp_path: Path):
