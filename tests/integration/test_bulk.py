@@ -506,9 +506,13 @@ def test_it_yields_to_live_traffic(world: World):
     try:
         number = ordered(world, prefix, 80)
         waiting.until(lambda: figures(world, number)[1] >= 5, 20, "some keys")
-        tools.announce(world, [900_001], "narrow")
-        tools.wait_state(world, 900_001, "completed")
-        assert figures(world, number)[1] < 60, "it came last"
+        live = add(world, 1, state="pending", error="", target="narrow")
+        wait_settled(world, live)
+        (sent,) = requests(world, live)
+        recorded = world.value("SELECT extract(epoch FROM created_at)::float FROM counterfoil.effect "
+                               "WHERE idempotency_key = %s", (f"{live}1",))
+        before = [r for r in requests(world, prefix) if recorded < r.t < sent.t]
+        assert len(before) <= 2 * NARROW_ROOM, "it came last"
         waiting.until(lambda: states(world, prefix)["dead"] < 80 - NARROW_ROOM, 20, "further keys")
         busy = [sum(n for state, n in states(world, prefix).items()
                     if state in ("pending", "in_flight", "retry_wait")) for _ in range(20)]
