@@ -85,13 +85,14 @@ static void committed(struct consumer *consumer, rd_kafka_event_t *event)
 	consumer->events.uncommitted(consumer->events.arg);
 }
 
-static void no_message(struct consumer *consumer, const rd_kafka_message_t *raw)
+static void ended(struct consumer *consumer, rd_kafka_event_t *event)
 {
-	if (raw->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
-		complain(consumer, rd_kafka_message_errstr(raw));
-	else if (consumer->events.ended)
-		consumer->events.ended(consumer->events.arg, rd_kafka_topic_name(raw->rkt),
-				       raw->partition);
+	rd_kafka_topic_partition_t *where = rd_kafka_event_topic_partition(event);
+
+	if (where && consumer->events.ended)
+		consumer->events.ended(consumer->events.arg, where->topic, where->partition);
+	if (where)
+		rd_kafka_topic_partition_destroy(where);
 }
 
 /* Takes the event over; NULL: it was none of a message. */
@@ -105,7 +106,7 @@ static struct message *take_event(struct consumer *consumer, rd_kafka_event_t *e
 		if (raw && raw->err == RD_KAFKA_RESP_ERR_NO_ERROR)
 			return message_new(event, raw);
 		if (raw)
-			no_message(consumer, raw);
+			complain(consumer, rd_kafka_message_errstr(raw));
 		break;
 	case RD_KAFKA_EVENT_REBALANCE:
 		rebalance(consumer, event);
@@ -115,7 +116,10 @@ static struct message *take_event(struct consumer *consumer, rd_kafka_event_t *e
 		committed(consumer, event);
 		break;
 	case RD_KAFKA_EVENT_ERROR:
-		complain(consumer, rd_kafka_event_error_string(event));
+		if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+			ended(consumer, event);
+		else
+			complain(consumer, rd_kafka_event_error_string(event));
 		break;
 	}
 	rd_kafka_event_destroy(event);

@@ -10,19 +10,21 @@ import threading
 import time
 from collections import defaultdict
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from tests.tools import waiting
+from tests.tools import programs, waiting
 from tests.tools.broker import Message
 from tests.tools.kafka import Kafka, Unavailable
 from tests.tools.outbox import Outbox
 from tests.tools.programs import Program
 from tests.tools.world import World
 
-from .intake import Sender
+from .intake import Sender, keys, positions
+from .orders_to_intake import ordered
 
 MakeWorld = Callable[..., World]
 ORDER = b'{"order_id":%d,"customer_id":"c","total_cents":100}'
@@ -639,3 +641,78 @@ def test_transactions_of_another_producer(kafka: Kafka, make_world: MakeWorld):
     assert world.provider.charges_by_key() == dict.fromkeys([*committed, "order:1000:charge"], 1)
     assert after["effects"][:60] == before["effects"] and after["states"][:60] == before["states"]
     assert not ledger.said("position out of range")
+
+
+# --- from where on, and how much at once -------------------------------------------------------------
+
+def test_a_topic_that_is_made_later_begins_at_its_beginning(kafka: Kafka, make_world: MakeWorld):
+    """With ledger.start = latest: of what was there nothing is performed, of a topic that was not
+    there yet all, also what was sent before the ledger had a partition of it."""
+    world = make_world(kafka, settings={**properties(kafka, topic_metadata_refresh_interval_ms="1000"),
+                                        "ledger": {"start": "latest"}})
+    later = f"{world.topic}-later"
+    world.effects.append({**world.effects[0], "name": "later", "key": "later:${/order_id}",
+                          "on": {"topic": later, "type": "order.placed"}})
+    now = int(time.time() * 1000)
+    kafka.produce_at(world.topic, now, ORDER % 1, 0, [ORDER_PLACED])
+    ledger = world.ledger().start()
+    ledger.wait_for("topic not there yet", topic=later)
+    waiting.until(lambda: world.value("SELECT count(*) FROM counterfoil.topic_awaited") == 1, 10,
+                  "it to be noted")
+    ledger.freeze()                           # so that it is not there while the topic begins
+    kafka.create_topic(later, 2)
+    for n in range(10):
+        kafka.produce_at(later, now, ORDER % n, n % 2, [ORDER_PLACED])
+    ledger.thaw()
+    kafka.produce_at(world.topic, now, ORDER % 2, 0, [ORDER_PLACED])
+    waiting.until(lambda: len(keys(world)) == 11, 40, "all of it")
+    assert set(keys(world)) == {"order:2:charge", *(f"later:{n}" for n in range(10))}
+    assert not world.value("SELECT count(*) FROM counterfoil.topic_awaited")
+    assert world.query("SELECT partition, since FROM counterfoil.reach WHERE topic = %s AND "
+                       "partition = 0", (world.topic,)) == [(0, 1)], "what is before is not known"
+    world.wait_drained()
+
+
+def test_a_time_is_asked_of_the_brokers(kafka: Kafka, make_world: MakeWorld):
+    """From a time on, up to a time, and back to a time."""
+    world = make_world(kafka, partitions=2)
+    world.ledger().start()
+    for n in range(20):
+        kafka.produce_at(world.topic, NOON + n * 60_000, ORDER % n, n % 2, [ORDER_PLACED])
+    world.wait_drained()
+    before, seen = positions(world), world.effects_seen()
+
+    def minute(n: int) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(NOON / 1000 + n * 60))
+    assert ordered(world, "redeliver", "--topic", world.topic, "--from", minute(5)).startswith(
+        "15 events read again: 15 duplicates, 0 new")
+    assert ordered(world, "redeliver", "--topic", world.topic, "--from", minute(5), "--to",
+                   minute(9)).startswith("4 events read again: 4 duplicates, 0 new")
+    assert ordered(world, "rewind", world.topic, "--to", minute(16)) == \
+        "2 partitions went back, by 4 offsets in sum"
+    waiting.until(lambda: positions(world) == before, 20, "all to be read again")
+    world.wait_drained()
+    assert world.effects_seen() == seen
+
+
+def highest(pid: int) -> int:
+    """MiB of memory that it had at most."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) // 1024
+
+
+def test_large_messages_fill_a_batch_by_their_size(kafka: Kafka, make_world: MakeWorld):
+    """Forty that wait, of nine tenths of a megabyte each, with three effects: batches are bounded in
+    bytes, and so is what the ledger takes."""
+    world = make_world(kafka, partitions=2, effect={"delay": "1h"})
+    for name in ("second", "third"):
+        world.effects.append({**world.effects[0], "name": name, "key": f"{name}:${{/order_id}}"})
+    filling = b"x" * 900_000
+    for n in range(40):
+        kafka.produce_at(world.topic, int(time.time() * 1000),
+                         b'{"order_id": %d, "customer_id": "c", "total_cents": 1, "filling": "%s"}'
+                         % (n, filling), n % 2, [ORDER_PLACED])
+    ledger = world.ledger().start()
+    waiting.until(lambda: len(keys(world)) == 120, 60, "all to be taken in")
+    most = highest(ledger.pid)
+    assert programs.sanitized() or most < 160, f"{most} MiB"

@@ -1,48 +1,99 @@
-"""Where intake goes on: topics that come later, calls that are longer than the group's patience, and
-messages that are large."""
+"""Where intake goes on: positions that go back, a database of yesterday, calls that are longer than the
+group's patience."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Callable
 
-from tests.tools import programs, waiting
-from tests.tools.kafka import Kafka
+from tests.tools import waiting
+from tests.tools.postgres import Postgres
 from tests.tools.world import World
 
-from .intake import ORDER, Sender, keys
-from .test_kafka import ORDER_PLACED, kafka, properties                        # noqa: F401
+from .intake import PARTITIONS, Sender, conflicts_of, keys, positions
+from .orders_to_intake import answer, counterfoil, ordered, queue
 
 MakeWorld = Callable[..., World]
 
 
-def test_a_topic_that_is_made_later_begins_at_its_beginning(kafka: Kafka, make_world: MakeWorld):  # noqa: F811
-    """With ledger.start = latest: of what was there nothing is performed, of a topic that was not
-    there yet all, also what was sent before the ledger had a partition of it."""
-    world = make_world(kafka, settings={**properties(kafka, topic_metadata_refresh_interval_ms="1000"),
-                                        "ledger": {"start": "latest"}})
-    later = f"{world.topic}-later"
-    world.effects.append({**world.effects[0], "name": "later", "key": "later:${/order_id}",
-                          "on": {"topic": later, "type": "order.placed"}})
-    now = int(time.time() * 1000)
-    kafka.produce_at(world.topic, now, ORDER % b"1", 0, [ORDER_PLACED])
-    ledger = world.ledger().start()
-    ledger.wait_for("topic not there yet", topic=later)
-    waiting.until(lambda: world.value("SELECT count(*) FROM counterfoil.topic_awaited") == 1, 10,
-                  "it to be noted")
-    ledger.freeze()                           # so that it is not there while the topic begins
-    kafka.create_topic(later, 2)
-    for n in range(10):
-        kafka.produce_at(later, now, ORDER % b"%d" % n, n % 2, [ORDER_PLACED])
-    ledger.thaw()
-    kafka.produce_at(world.topic, now, ORDER % b"2", 0, [ORDER_PLACED])
-    waiting.until(lambda: len(keys(world)) == 11, 40, "all of it")
-    assert set(keys(world)) == {"order:2:charge", *(f"later:{n}" for n in range(10))}
-    assert not world.value("SELECT count(*) FROM counterfoil.topic_awaited")
-    assert world.query("SELECT partition, since FROM counterfoil.reach WHERE topic = %s AND "
-                       "partition = 0", (world.topic,)) == [(0, 1)], "what is before is not known"
+def test_positions_go_back(make_world: MakeWorld):
+    """Ledgers that have nothing to read notice it and read again; nothing happens twice. Forward, and
+    further back than keys are known, they do not go."""
+    world = make_world()
+    world.start(relays=0, ledgers=2)
+    sender = Sender(world)
+    for n in range(100):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.drain()
+    before, seen = positions(world), world.effects_seen()
+    places = answer(counterfoil(world, "rewind", world.topic, "--json"))
+    assert [(p["next_offset"], p["known_from"]) for p in places] == [(25, 0)] * PARTITIONS
+
+    for to, back in (("10", 60), ("earliest", 100)):
+        detail = ordered(world, "rewind", world.topic, "--to", to)
+        assert detail == f"4 partitions went back, by {back} offsets in sum"
+        waiting.until(lambda: positions(world) == before, 20, "all to be read again")
+        world.wait_drained()
+        assert world.effects_seen() == seen
+    assert ordered(world, "rewind", world.topic, "--to", 5, "--partition", 2) == \
+        "1 partitions went back, by 20 offsets in sum"
+    waiting.until(lambda: positions(world) == before, 20, "all to be read again")
+    assert "not moved forward" in ordered(world, "rewind", world.topic, "--to", 500, ends="failed")
+    world.query("INSERT INTO counterfoil.reach VALUES (%s, 1, 12)", (world.topic,))
+    detail = ordered(world, "rewind", world.topic, "--to", 10, ends="failed")
+    assert "would run as if it were new" in detail and "partition 1 from offset 12" in detail
+    assert positions(world) == before and world.effects_seen() == seen
+    ordered(world, "rewind", world.topic, "--to", 10, "--force")
+    waiting.until(lambda: positions(world) == before, 20, "all to be read again")
     world.wait_drained()
+    assert world.effects_seen() == seen
+    assert counterfoil(world, "rewind", world.topic, "--to", "10", "--yes").returncode == 2
+    assert counterfoil(world, "rewind", "unheard").returncode == 4
+    assert world.value("SELECT count(*) FROM counterfoil.audit WHERE action = 'rewind' "
+                       "AND reason = 'a test'") == 6
+
+
+def test_positions_go_back_under_load(make_world: MakeWorld):
+    """A consumer that is writing meanwhile finds its position gone, and goes back too."""
+    world = make_world(effect={"delay": "1h"})
+    world.start(relays=0, ledgers=1)
+    sender = Sender(world)
+    for n in range(4000):
+        sender.order(n, partition=n % PARTITIONS)
+        if n == 2000:
+            sender.flush()
+            waiting.until(lambda: len(keys(world)) > 500, 20, "a part to be taken in")
+            operation = queue(world, "rewind", {"topic": world.topic, "to_offset": 100})
+    sender.flush()
+    waiting.until(lambda: world.value("SELECT state FROM counterfoil.operation WHERE id = %s",
+                                      (operation,)) == "done", 20, "positions to go back")
+    waiting.until(lambda: world.unread() == 0, 30, "all to be taken in")
+    assert len(keys(world)) == 4000 and not conflicts_of(world, "order:1:charge")
+
+
+def test_a_database_of_yesterday(make_world: MakeWorld, postgres: Postgres):
+    """Restored from a copy: what it lacks is read again, and sent again with the same key."""
+    world = make_world()
+    world.start(relays=0)
+    (ledger,) = world.ledgers
+    sender = Sender(world)
+    for n in range(20):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.drain()
+    ledger.stop()
+    copy = f"{world.database}_yesterday"
+    postgres.create_database(copy, world.database)
+    ledger.start()
+    for n in range(20, 40):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.drain()
+    ledger.stop()
+    assert len(world.provider.charges()) == 40
+    postgres.drop_database(world.database)
+    postgres.query(f"ALTER DATABASE {copy} RENAME TO {world.database}")
+    ledger.start()
+    world.wait_drained()
+    assert len(keys(world)) == 40 and world.duplicated() == {}
+    assert len(world.provider.charges()) == 40, "the provider knows the keys"
 
 
 def test_a_call_longer_than_the_groups_patience(make_world: MakeWorld):
@@ -62,26 +113,3 @@ def test_a_call_longer_than_the_groups_patience(make_world: MakeWorld):
     assert world.states() == {"completed": 11} and world.duplicated() == {}
     assert len(ledger.said("partitions assigned")) == 1 and not ledger.said("partitions revoked")
     assert len(world.provider.requests()) == 11
-
-
-def highest(pid: int) -> int:
-    """MiB of memory that it had at most."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) // 1024
-
-
-def test_large_messages_fill_a_batch_by_their_size(kafka: Kafka, make_world: MakeWorld):     # noqa: F811
-    """Forty that wait, of nine tenths of a megabyte each, with three effects: batches are bounded in
-    bytes, and so is what the ledger takes."""
-    world = make_world(kafka, partitions=2, effect={"delay": "1h"})
-    for name in ("second", "third"):
-        world.effects.append({**world.effects[0], "name": name, "key": f"{name}:${{/order_id}}"})
-    filling = b"x" * 900_000
-    for n in range(40):
-        kafka.produce_at(world.topic, int(time.time() * 1000),
-                         b'{"order_id": %d, "customer_id": "c", "total_cents": 1, "filling": "%s"}'
-                         % (n, filling), n % 2, [ORDER_PLACED])
-    ledger = world.ledger().start()
-    waiting.until(lambda: len(keys(world)) == 120, 60, "all to be taken in")
-    most = highest(ledger.pid)
-    assert programs.sanitized() or most < 160, f"{most} MiB"
