@@ -28,7 +28,7 @@ from tests.tools.world import World
 ORDERS = 3000
 SECONDS = 60
 LEASE = "4s"
-DRAIN_TIMEOUT = 45
+DRAIN_TIMEOUT = 90
 SHOWN = 3                # uncertain mails
 
 
