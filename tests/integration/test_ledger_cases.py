@@ -17,8 +17,8 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from tests.tools import programs, waiting
-from tests.tools.bench import (announce, charges_of, key_name, key_of, outcomes_of, requests_of,
-                               same_bytes, wait_finished, wait_state)
+from tests.tools.bench import (announce, attempts_of, charges_of, key_name, key_of, outcomes_of,
+                               requests_of, same_bytes, wait_finished, wait_state)
 from tests.tools.broker import Broker
 from tests.tools.clock import Clock
 from tests.tools.crash import open_target, send_to_own_provider
@@ -228,6 +228,34 @@ def test_a_serialisation_failure_leaves_no_lock(settle: Settle, statement: str):
     assert_once(world, orders)
     assert world.value("SELECT last_value FROM public.refusals") > 1
     assert world.query("SELECT 1 FROM counterfoil.effect_state WHERE owner IS NOT NULL") == []
+
+
+def test_stopped_for_longer_than_its_lease(settle: Settle):
+    """L5, L6: in the midst of its calls, one of each mode. Another one does what may be done again;
+    what the stopped one then hears is evidence, or ends an uncertainty."""
+    world = settle(4, target=PATIENT)
+    once, resent, natural = 2, 4, 3                 # and the first is idempotent
+    for order, change in ((natural, "mode = 'natural'"), (resent, "resend = true")):
+        world.query(f"UPDATE counterfoil.effect SET {change} WHERE idempotency_key = %s",
+                    (key_name(order),))
+    world.provider.fault("pass", times=4, delay_answer=1.5)
+    start(world)
+    stopped = world.ledgers[0]
+    called(world, 1, 2, 3, 4)
+    stopped.freeze()
+    world.ledger().start(ready=False)
+    wait_finished(world, [1, 2, 3, 4])
+    assert [key_of(world, n).state for n in (1, once, natural, resent)] == [
+        "completed", "uncertain", "completed", "completed"]
+    before = {n: key_of(world, n) for n in (1, natural, resent)}
+    stopped.thaw()
+    wait_state(world, once, "completed")
+    for order, key in before.items():
+        stopped.wait_for("late result kept as evidence", key=key.id)
+        assert key_of(world, order) == key and len(requests_of(world, order)) == 2
+        assert same_bytes(requests_of(world, order))
+    assert len(requests_of(world, once)) == charges_of(world, once) == 1
+    assert [a.outcome for a in attempts_of(world, once)] == ["lost", "applied"]
 
 
 # --- a pooler, and a database that restarts -------------------------------------------------------
