@@ -268,10 +268,9 @@ static bool is_text(const char *text)
 
 static bool is_all_text(const struct call *call)
 {
-	const char *const texts[] = { call->word,   call->target,      call->tenant,
-				      call->reason, call->source,      call->topic,
-				      call->key,    call->provider_id, call->effect,
-				      call->from,   call->to };
+	const char *const texts[] = { call->word,   call->target, call->tenant, call->reason,
+				      call->source, call->topic,  call->key,    call->provider_id,
+				      call->effect, call->from,   call->to };
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (!is_text(texts[i]))
 			return false;

@@ -22,7 +22,7 @@ enum call_options {
 	CALL_EFFECT = 1 << 11,
 	CALL_TARGET = 1 << 12, /* --target */
 	CALL_FORCE = 1 << 13,  /* --force */
-	CALL_AGAIN = 1 << 14, /* --last --from --to --partition --apply */
+	CALL_AGAIN = 1 << 14,  /* --last --from --to --partition --apply */
 };
 
 struct call {
