@@ -24,7 +24,7 @@ from tests.tools.world import World
 
 ATTEMPTS = tools.RETRY["attempts"]
 MEGABYTE = 1024 * 1024
-ROOM = 8 * MEGABYTE
+ROOM = 32 * MEGABYTE
 PATIENT = {"timeout": "3s"}      # the provider is one process, and busy
 ONCE = {"mode": "at_most_once"}
 PUT = {"mode": "natural", "request": {"method": "PUT", "path": "/v1/put/${/order_id}"}}
