@@ -251,8 +251,10 @@ static void on_timer(void *arg)
 static void on_progress(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	struct orders *orders = arg;
-	if (is_awaited(orders) && is_held(orders, result, error))
+	if (!error)
 		crash_point("orders_progress.answered");
+	if (is_awaited(orders))
+		(void)is_held(orders, result, error);
 }
 
 void orders_progress(struct orders *orders, int64_t done, int64_t failed, int64_t skipped,
