@@ -71,7 +71,7 @@ RETURNS counterfoil.verdict
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 #variable_conflict use_column
 DECLARE
-  subject text := pause.scope || CASE WHEN pause.name = '' AND pause.scope = 'everything' THEN ''
+  what text := pause.scope || CASE WHEN pause.name = '' AND pause.scope = 'everything' THEN ''
     ELSE ' ' || pause.name END;
   a counterfoil.audit;
   p counterfoil.pause;
@@ -88,7 +88,7 @@ BEGIN
     LOCK TABLE counterfoil.pause IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO a FROM counterfoil.audit x WHERE x.operation = pause.operation;
     IF FOUND THEN
-      IF (a.action, a.subject) IS DISTINCT FROM (pause.action, subject) THEN
+      IF (a.action, a.about) IS DISTINCT FROM (pause.action, what) THEN
         RAISE EXCEPTION 'operation % was about something else', pause.operation USING ERRCODE = '23505';
       END IF;
       RETURN (a.result, a.action, a.detail, NULL, NULL)::counterfoil.verdict;
@@ -112,8 +112,8 @@ BEGIN
     INSERT INTO counterfoil.pause (scope, name, reason)
     VALUES (pause.scope, pause.name, nullif(pause.reason, '')) RETURNING * INTO p;
   END IF;
-  INSERT INTO counterfoil.audit (operation, claims, action, subject, result, detail, reason, before, after)
-  VALUES (pause.operation, coalesce(pause.claims, '{}'), pause.action, subject, v.result, v.detail,
+  INSERT INTO counterfoil.audit (operation, claims, action, about, result, detail, reason, before, after)
+  VALUES (pause.operation, coalesce(pause.claims, '{}'), pause.action, what, v.result, v.detail,
     nullif(pause.reason, ''), CASE WHEN paused THEN to_jsonb(p) END,
     CASE WHEN v.result = 'done' AND NOT paused THEN to_jsonb(p) END);
   RETURN v;
@@ -132,7 +132,7 @@ RETURNS counterfoil.verdict
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 #variable_conflict use_column
 DECLARE
-  subject text := 'target ' || hold_target.names[1];
+  what text := 'target ' || hold_target.names[1];
   -- 'system' is the ledgers' own word, and what it holds they may open again
   who text := CASE session_user WHEN 'system' THEN '"system"' ELSE session_user END
     || coalesce(' (' || (hold_target.claims ->> 'user') || ')', '');
@@ -151,7 +151,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(1129270862, hashtext(hold_target.names[1]));
     SELECT * INTO a FROM counterfoil.audit x WHERE x.operation = hold_target.operation;
     IF FOUND THEN
-      IF (a.action, a.subject) IS DISTINCT FROM (hold_target.action, subject) THEN
+      IF (a.action, a.about) IS DISTINCT FROM (hold_target.action, what) THEN
         RAISE EXCEPTION 'operation % was about something else', hold_target.operation USING ERRCODE = '23505';
       END IF;
       RETURN (a.result, a.action, a.detail, NULL, NULL)::counterfoil.verdict;
@@ -197,8 +197,8 @@ BEGIN
       probe_at = NULL, paused_until = NULL, breaker_until = NULL, changed_at = clock_timestamp()
     WHERE x.target = ANY (hold_target.names);
   END IF;
-  INSERT INTO counterfoil.audit (operation, claims, action, subject, result, detail, reason, before, after)
-  VALUES (hold_target.operation, coalesce(hold_target.claims, '{}'), hold_target.action, subject, v.result,
+  INSERT INTO counterfoil.audit (operation, claims, action, about, result, detail, reason, before, after)
+  VALUES (hold_target.operation, coalesce(hold_target.claims, '{}'), hold_target.action, what, v.result,
     v.detail, nullif(hold_target.reason, ''), before, CASE WHEN v.result = 'done' THEN
       (SELECT jsonb_agg(to_jsonb(x) ORDER BY x.target) FROM counterfoil.target_state x
        WHERE x.target = ANY (hold_target.names)) END);
@@ -273,7 +273,7 @@ BEGIN
     FROM counterfoil.poison p WHERE p.id = ANY (discard_poison.ids) AND p.settled_at IS NULL;
   IF open IS NOT NULL AND NOT discard_poison.dry_run THEN
     UPDATE counterfoil.poison p SET settled_at = now(), settlement = 'discarded' WHERE p.id = ANY (open);
-    INSERT INTO counterfoil.audit (operation, claims, action, result, detail, reason, subject, after)
+    INSERT INTO counterfoil.audit (operation, claims, action, result, detail, reason, about, after)
     VALUES (discard_poison.operation, coalesce(discard_poison.claims, '{}'), 'discard poison', 'done',
       cardinality(open) || ' settled without effect', discard_poison.reason, 'poison of ' || topics,
       jsonb_build_object('ids', to_jsonb(open)));
@@ -314,7 +314,7 @@ BEGIN
   IF number IS NULL THEN
     RETURN (SELECT o.id FROM counterfoil.operation o WHERE o.operation = order_intake.operation);
   END IF;
-  INSERT INTO counterfoil.audit (operation, claims, action, result, detail, reason, subject, after)
+  INSERT INTO counterfoil.audit (operation, claims, action, result, detail, reason, about, after)
   VALUES (order_intake.operation, coalesce(order_intake.claims, '{}'), order_intake.kind, 'done', 'queued',
     order_intake.reason, 'operation ' || number, order_intake.params);
   RETURN number;

@@ -232,7 +232,7 @@ BEGIN
   UPDATE counterfoil.operation x SET state = 'queued', cursor = NULL, rate = bulk_queue.rate,
     canary = coalesce(bulk_queue.canary, false), stop_after = bulk_queue.stop_after
   WHERE x.id = o.id RETURNING x.* INTO o;
-  INSERT INTO counterfoil.audit (operation, claims, action, subject, result, detail, reason, before, after)
+  INSERT INTO counterfoil.audit (operation, claims, action, about, result, detail, reason, before, after)
   VALUES (o.operation, o.claims, 'bulk ' || o.kind, 'operation ' || o.id, bulk_queue.result,
     bulk_queue.detail, o.reason, '{}', to_jsonb(o));
 END $f$;
@@ -265,7 +265,7 @@ BEGIN
   END IF;
   SELECT * INTO a FROM counterfoil.audit x WHERE x.operation = operation_order.operation;
   IF FOUND THEN
-    IF (a.subject, a.action) IS DISTINCT FROM ('operation ' || o.id, operation_order.action) THEN
+    IF (a.about, a.action) IS DISTINCT FROM ('operation ' || o.id, operation_order.action) THEN
       RAISE EXCEPTION 'operation % was about something else', operation_order.operation USING ERRCODE = '23505';
     END IF;
     operation_order.result := a.result;
@@ -286,7 +286,7 @@ BEGIN
     operation_order.result := 'refused';
     operation_order.detail := format('it is %s', o.state);
   END IF;
-  INSERT INTO counterfoil.audit (operation, claims, action, subject, result, detail, reason, before, after)
+  INSERT INTO counterfoil.audit (operation, claims, action, about, result, detail, reason, before, after)
   VALUES (operation_order.operation, coalesce(operation_order.claims, '{}'), operation_order.action,
     'operation ' || o.id, operation_order.result, operation_order.detail, nullif(operation_order.reason, ''),
     to_jsonb(o), CASE operation_order.result WHEN 'done' THEN to_jsonb(n) END);

@@ -379,7 +379,7 @@ def test_asked_for_twice_it_is_one(world: World):
     assert replays(world, prefix) == {1: 5}
     with pytest.raises(psycopg2.errors.UniqueViolation):
         draft(world, "another", identity)
-    assert world.value("SELECT count(*) FROM counterfoil.audit WHERE subject = %s",
+    assert world.value("SELECT count(*) FROM counterfoil.audit WHERE about = %s",
                        (f"operation {first[0]}",)) == 1
 
 
@@ -579,7 +579,7 @@ def test_operations_are_told_and_refused(world: World):
     assert words[0].split()[:3] == ["ID", "KIND", "STATE"] and f"{number}" in words[1]
     assert f"operation {number}: replay cancelled" in command(world, "ops", "show", str(number)).stdout
     assert [a for (a,) in world.query(
-        "SELECT action FROM counterfoil.audit WHERE subject = %s AND result = 'done' ORDER BY id",
+        "SELECT action FROM counterfoil.audit WHERE about = %s AND result = 'done' ORDER BY id",
         (f"operation {number}",))] == ["bulk replay", "pause", "resume", "cancel"]
 
 

@@ -242,14 +242,14 @@ def test_a_pause_of_one_is_no_pause_of_others(bench: Bench):
 
 def test_pauses_are_audited(bench: Bench):
     world = bench.world
-    rows = world.query("SELECT action, subject, result, reason FROM counterfoil.audit "
-                       "WHERE subject = 'tenant zoe' ORDER BY id")
+    rows = world.query("SELECT action, about, result, reason FROM counterfoil.audit "
+                       "WHERE about = 'tenant zoe' ORDER BY id")
     assert rows == []
     pause(world, "--tenant", "zoe")
     command(world, "pause", "--tenant", "zoe", "--yes", status=5)
     resume(world, "--tenant", "zoe")
     assert world.query("SELECT action, result, reason FROM counterfoil.audit "
-                       "WHERE subject = 'tenant zoe' ORDER BY id") == [
+                       "WHERE about = 'tenant zoe' ORDER BY id") == [
         ("pause", "done", "a test"), ("pause", "already", None), ("resume", "done", None)]
 
 

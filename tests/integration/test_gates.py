@@ -272,7 +272,7 @@ def test_a_person_holds_a_target_and_releases_it(settle: Settle):
     assert order(world, "release")["result"] == "already"
     assert world.query("SELECT DISTINCT state::text, attempts, tries FROM counterfoil.effect_state"
                        ) == [("completed", 1, 1)]
-    audit = world.query("SELECT action, subject, result, reason, before -> 0 ->> 'held', after -> 0 ->> 'held' "
+    audit = world.query("SELECT action, about, result, reason, before -> 0 ->> 'held', after -> 0 ->> 'held' "
                         "FROM counterfoil.audit ORDER BY id")
     assert audit == [("hold", "target payments", "done", "they charge twice", None, "true"),
                      ("hold", "target payments", "already", "again", "true", None),

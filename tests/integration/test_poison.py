@@ -125,7 +125,7 @@ def test_replayed_with_a_configuration_that_knows_better(make_world: MakeWorld):
     world.wait_drained()
     assert world.effects_seen() == seen
     assert world.value("SELECT count(*) FROM counterfoil.audit WHERE action = 'poison' AND reason = "
-                       "'a test' AND subject LIKE 'operation %%'") == 3
+                       "'a test' AND about LIKE 'operation %%'") == 3
 
     # what was cut is taken in from where it still stands whole
     assert ordered(world, "redeliver", "--topic", world.topic, "--last", 100, "--apply").startswith(
@@ -155,7 +155,7 @@ def test_discarded_without_effect(make_world: MakeWorld):
     assert done.returncode == 3 and "settled before: discarded" in done.stdout
     assert counterfoil(world, "poison", "discard", numbers[0], *ORDERED).returncode == 5
     assert settled(world) == {"discarded": 3} and keys(world) == []
-    assert world.query("SELECT action, detail, reason, subject, after FROM counterfoil.audit "
+    assert world.query("SELECT action, detail, reason, about, after FROM counterfoil.audit "
                        "ORDER BY id") == [
         ("discard poison", "2 settled without effect", "a test", f"poison of {world.topic}",
          {"ids": numbers[:2]}),
