@@ -93,7 +93,7 @@ $(BUILD)/migrations.h: $(MIGRATIONS) tests/tools/embed-migrations
 	@mkdir -p $(@D)
 	$(Q)tests/tools/embed-migrations $(MIGRATIONS) >$@
 $(call objects,$(call sources,tui)): | $(BUILD)/migrations.h
-$(BUILD)/obj/tui/migrate.o: $(BUILD)/migrations.h
+$(BUILD)/obj/tui/commands/migrate.o: $(BUILD)/migrations.h
 
 define program
 $(BUILD)/$(1): $(BUILD)/obj/$(2)/main.o $(call library,$(2)) $(call library,common)
@@ -104,8 +104,8 @@ $(eval $(call program,counterfoil-relay,relay))
 $(eval $(call program,counterfoil-ledger,ledger))
 $(eval $(call program,counterfoil,tui))
 
-# The console as the tests of its screens drive it: with the hooks of tui/testing.c.
-$(BUILD)/obj/tests/testing.o: tui/testing.c
+# The console as the tests of its screens drive it: with the hooks of tui/terminal/testing.c.
+$(BUILD)/obj/tests/testing.o: tui/terminal/testing.c
 	@mkdir -p $(@D)
 	$(call say,cc   $< for the screens)
 	$(Q)$(CC) $(CPPFLAGS) -Itui -DCOUNTERFOIL_SCREEN_TEST $(CFLAGS) -MMD -MP -c -o $@ $<

@@ -5,8 +5,8 @@
 
 #include "conf.h"
 #include "effect.h"
-#include "execution/outcome.h"
 #include "metrics.h"
+#include "outcome/outcome.h"
 #include "rules/rules.h"
 
 #define METER_NEW EFFECT_STATE_COUNT /* where a new key comes from */

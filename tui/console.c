@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "commands/command.h"
 #include "console_private.h"
-#include "screens.h"
-#include "testing.h"
+#include "screens/screens.h"
+#include "terminal/testing.h"
 
 /* --- keys --- */
 

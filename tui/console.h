@@ -4,7 +4,7 @@
 
 #include "conf.h"
 #include "main.h"
-#include "screen.h"
+#include "screens/screen.h"
 
 enum exit_code console_run(const char *config_path);
 

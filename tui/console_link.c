@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "commands/call.h"
 #include "console_private.h"
+#include "data/sql_console.h"
 #include "mem.h"
 #include "schema.h"
-#include "sql_console.h"
-#include "testing.h"
+#include "terminal/testing.h"
 #include "version.h"
 
 usec_t console_since(usec_t boot)

@@ -5,7 +5,7 @@
 #include "console.h"
 #include "log.h"
 #include "loop.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 enum { STACK_MAX = 12, SIGNAL_COUNT = 6 };
 

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "console_private.h"
-#include "frame.h"
-#include "testing.h"
+#include "screens/frame.h"
+#include "terminal/testing.h"
 
 /* --- the picture --- */
 

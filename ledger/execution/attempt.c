@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bodies.h"
 #include "crash.h"
-#include "mail_start.h"
 #include "mem.h"
 #include "rules/profile.h"
 #include "rules/webhook.h"
+#include "sending/bodies.h"
+#include "sending/mail_start.h"
 #include "utf8.h"
 
 #define METHOD_MAX    15

@@ -3,11 +3,11 @@
 #define LEDGER_ATTEMPT_H
 
 #include "claim.h"
-#include "http.h"
 #include "marker.h"
 #include "meter.h"
 #include "result.h"
-#include "targets.h"
+#include "sending/http.h"
+#include "targets/targets.h"
 
 struct attempts;
 

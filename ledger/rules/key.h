@@ -3,7 +3,7 @@
 #define LEDGER_KEY_H
 
 #include "effect.h"
-#include "execution/life.h"
+#include "outcome/life.h"
 #include "pg.h"
 #include "rules.h"
 

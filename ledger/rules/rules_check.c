@@ -8,8 +8,8 @@
 
 #include "emit.h"
 #include "escape.h"
-#include "execution/life.h"
 #include "mem.h"
+#include "outcome/life.h"
 #include "rules_code.h"
 #include "webhook.h"
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "execution/http.h"
 #include "loop.h"
 #include "order.h"
+#include "sending/http.h"
 
 #define ANSWER_MAX 16384
 

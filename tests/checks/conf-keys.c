@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf_keys.h"
+#include "conf/conf_keys.h"
 
 typedef void key_fn(const char *path, const struct conf_key *key);
 

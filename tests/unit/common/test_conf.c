@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "conf.h"
+#include "conf/conf_profiles.h"
 #include "conf_fixture.h"
-#include "conf_profiles.h"
 
 #define KAFKA  "kafka = { properties = ( (\"bootstrap.servers\", \"broker:9092\") ); };\n"
 #define TARGET "{ name = \"pay\"; url = \"https://pay.example\"; profile = \"stripe-v1\"; }"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "conf_forms.h"
+#include "conf/conf_forms.h"
 
 static void rates(void **state)
 {

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "conf.h"
+#include "conf/conf_keys.h"
+#include "conf/conf_later.h"
 #include "conf_fixture.h"
-#include "conf_keys.h"
-#include "conf_later.h"
 
 #define KAFKA "kafka = { properties = ( (\"bootstrap.servers\", \"b:1\") ); };\n"
 

@@ -8,11 +8,11 @@
 #include <cmocka.h>
 
 #include "conf.h"
-#include "conf_check.h"
+#include "conf/conf_check.h"
+#include "conf/conf_later.h"
+#include "conf/conf_profiles.h"
+#include "conf/conf_read.h"
 #include "conf_fixture.h"
-#include "conf_later.h"
-#include "conf_profiles.h"
-#include "conf_read.h"
 #include "mem.h"
 
 #define KAFKA "kafka = { properties = ( (\"bootstrap.servers\", \"b:1\") ); };\n"

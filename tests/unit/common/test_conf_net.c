@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "conf_net.h"
+#include "conf/conf_net.h"
 
 struct pair {
 	const char *text;

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "conf.h"
+#include "conf/conf_keys.h"
 #include "conf_fixture.h"
-#include "conf_keys.h"
 
 #define KAFKA "kafka = { properties = ( (\"bootstrap.servers\", \"b:1\") ); };\n"
 

@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
+#include "conf/conf_near.h"
+#include "conf/conf_text.h"
+#include "conf/conf_time.h"
 #include "conf_fixture.h"
-#include "conf_near.h"
-#include "conf_text.h"
-#include "conf_time.h"
 #include "usec.h"
 
 static void what_libconfig_gets_to_see(void **state)

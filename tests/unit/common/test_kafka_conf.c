@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "conf/conf_properties.h"
 #include "conf_fixture.h"
-#include "conf_properties.h"
 #include "kafka.h"
 
 /* --- properties files ----------------------------------------------------------------------------

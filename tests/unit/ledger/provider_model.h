@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "execution/life.h"
+#include "outcome/life.h"
 
 enum model_kind {
 	MODEL_IDEMPOTENT,

@@ -1,6 +1,6 @@
 /* The circuit breaker: what counts as a failure of the target, when it opens, whom it lets through,
  * what closes it, and that it does not flap by what is over. */
-#include "execution/breaker.h"
+#include "targets/breaker.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

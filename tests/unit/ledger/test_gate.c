@@ -1,6 +1,6 @@
 /* The gate before a target: slots, rate, pause, hold, the counting of 403, probes, 410, and how
  * hold and breaker stand to each other. */
-#include "execution/gate.h"
+#include "targets/gate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

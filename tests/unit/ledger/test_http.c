@@ -1,5 +1,5 @@
 /* One request, one send: against a server that misbehaves in every way, on the same loop. */
-#include "execution/http.h"
+#include "sending/http.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* The life of a key: by rows, by every short sequence of answers, and at random against a provider
  * that forgets. */
-#include "execution/life.h"
+#include "outcome/life.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

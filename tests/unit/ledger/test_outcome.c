@@ -1,5 +1,5 @@
 /* The outcome table, by mode and by what the provider stores. */
-#include "execution/outcome.h"
+#include "outcome/outcome.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* What a predicate finds in a body: yes, no, or that it cannot tell. */
-#include "execution/predicate.h"
+#include "outcome/predicate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

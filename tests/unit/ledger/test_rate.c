@@ -1,5 +1,5 @@
 /* The token bucket: no second sees more than the rate and a bucket, alone or with others. */
-#include "execution/rate.h"
+#include "targets/rate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Backoff and Retry-After. */
-#include "execution/retry.h"
+#include "outcome/retry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

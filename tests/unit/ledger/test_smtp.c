@@ -1,5 +1,5 @@
 /* One mail, one end: against a server that fails at every step, on the same loop. */
-#include "execution/smtp.h"
+#include "sending/smtp.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "execution/smtp_reply.h"
 #include "scripted_mail_server.h"
+#include "sending/smtp_reply.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define PATIENCE      (60 * USEC_SEC)

@@ -1,5 +1,5 @@
 /* Text from outside: made visible, then measured, then cut. */
-#include "clean.h"
+#include "words/clean.h"
 
 #include <locale.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Figures in words. */
-#include "format.h"
+#include "words/format.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

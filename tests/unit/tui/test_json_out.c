@@ -1,6 +1,6 @@
 /* JSON for people and JSON for programs. */
-#include "pretty.h"
-#include "writer.h"
+#include "words/pretty.h"
+#include "words/writer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* What a list is made of: columns that fit, and a bar that follows the key. */
-#include "columns.h"
-#include "find.h"
-#include "lists.h"
-#include "selection.h"
+#include "data/find.h"
+#include "data/lists.h"
+#include "terminal/columns.h"
+#include "terminal/selection.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

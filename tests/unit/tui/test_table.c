@@ -1,5 +1,5 @@
 /* Columns of texts as commands print them. */
-#include "table.h"
+#include "words/table.h"
 
 #include <locale.h>
 #include <setjmp.h>

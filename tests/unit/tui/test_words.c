@@ -1,9 +1,9 @@
 /* What the console says of a key and of the whole, and what a key on the keyboard asks for. */
-#include "attention.h"
-#include "key.h"
-#include "order.h"
-#include "story.h"
-#include "text_view.h"
+#include "data/order.h"
+#include "terminal/key.h"
+#include "terminal/text_view.h"
+#include "words/attention.h"
+#include "words/story.h"
 
 #include <locale.h>
 #include <setjmp.h>

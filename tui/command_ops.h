@@ -1,9 +1,0 @@
-/* `counterfoil ops`: what ledgers carry out, and how to stop it. */
-#ifndef COUNTERFOIL_COMMAND_OPS_H
-#define COUNTERFOIL_COMMAND_OPS_H
-
-#include "command.h"
-
-enum exit_code ops_run(const char *config_path, int argc, char **argv);
-
-#endif

@@ -1,9 +1,0 @@
-/* `counterfoil resolve`: a person decides what became of an uncertain key. */
-#ifndef COUNTERFOIL_COMMAND_RESOLVE_H
-#define COUNTERFOIL_COMMAND_RESOLVE_H
-
-#include "command.h"
-
-enum exit_code resolve_run(const char *config_path, int argc, char **argv);
-
-#endif

@@ -1,9 +1,0 @@
-/* `counterfoil show`: one key in full. */
-#ifndef COUNTERFOIL_COMMAND_SHOW_H
-#define COUNTERFOIL_COMMAND_SHOW_H
-
-#include "command.h"
-
-enum exit_code show_run(const char *config_path, int argc, char **argv);
-
-#endif

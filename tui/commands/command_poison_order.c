@@ -1,0 +1,228 @@
+/* counterfoil poison replay and discard */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/call.h"
+#include "commands/command_poison.h"
+#include "data/intake_order.h"
+#include "data/order.h"
+#include "data/sql_intake.h"
+#include "words/clean.h"
+#include "words/writer.h"
+
+enum { IDS_MAX = 100000 }; /* of one operation */
+
+static const char usage[] =
+	"usage: counterfoil poison replay|discard ID...|--topic T --yes --reason TEXT [--expect "
+	"N]\n"
+	"                                         [--dry-run] [--json] [--config FILE]\n"
+	"replay: a ledger takes them in as if they came now from where they were, with the\n"
+	"configuration as it is now; what is still poison stays open, with its new reason. Of "
+	"those "
+	"that\n"
+	"were too large to be kept whole nothing is done: counterfoil redeliver reads them again.\n"
+	"discard: they are settled without any effect. Both stand in the audit.\n"
+	"  --topic T      all open ones of the topic\n"
+	"  --expect N     only if there are so many\n"
+	"  --yes          do it\n"
+	"  --dry-run      only say how many there are\n"
+	"  --reason TEXT  for the audit\n";
+
+struct choice {
+	struct call *call;
+	struct pg_array ids;
+	int64_t last;
+};
+
+/* --- which --- */
+
+static bool read_ids(struct choice *choice, enum exit_code *code_r)
+{
+	struct call *call = choice->call;
+	for (int i = 0; i < call->word_count; i++) {
+		int64_t id = 0;
+		if (!call_number(call->words[i], &id)) {
+			*code_r = call_wrong(call, "%s: what is \"%.64s\"? They have numbers",
+					     call->name, call->words[i]);
+			return false;
+		}
+		pg_array_int8(&choice->ids, id);
+	}
+	return true;
+}
+
+static bool find_ids(struct choice *choice, enum exit_code *code_r)
+{
+	PG_RESULT_AUTO PGresult *rows = NULL;
+	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	pg_add_text(&params, choice->call->topic);
+	pg_add_int8(&params, IDS_MAX);
+	if (!call_query(choice->call, SQL_POISON_IDS, &params, &rows)) {
+		*code_r = call_failed(choice->call);
+		return false;
+	}
+	for (int row = 0; row < pg_rows(rows); row++) {
+		choice->last = pg_get_int8(rows, row, 0);
+		pg_array_int8(&choice->ids, choice->last);
+	}
+	return true;
+}
+
+static bool choose(struct choice *choice, enum exit_code *code_r)
+{
+	struct call *call = choice->call;
+	if (call->topic && !find_ids(choice, code_r))
+		return false;
+	if (call->expect >= 0 && choice->ids.count != call->expect)
+		*code_r = call_error(call, EXIT_CONFLICT, "%d, and not the %lld expected",
+				     choice->ids.count, (long long)call->expect);
+	else if (choice->ids.count == 0)
+		*code_r = call_error(call, EXIT_NOT_FOUND, "no poison of this topic is open");
+	else
+		return true;
+	return false;
+}
+
+/* --- replay --- */
+
+/* Of a topic the last one is told: what turns to poison later is not taken along. */
+static void replay_params(const struct choice *choice, struct buf *out)
+{
+	const struct call *call = choice->call;
+	struct writer writer = { .out = out };
+	int64_t id = 0;
+	writer_open(&writer, NULL, '{');
+	if (call->topic) {
+		writer_text(&writer, "topic", call->topic);
+		writer_int(&writer, "upto", choice->last);
+	} else {
+		writer_open(&writer, "ids", '[');
+		for (int i = 0; i < call->word_count; i++)
+			if (call_number(call->words[i], &id))
+				writer_int(&writer, NULL, id);
+		writer_close(&writer, ']');
+	}
+	writer_close(&writer, '}');
+}
+
+static enum exit_code replay(struct choice *choice)
+{
+	BUF_AUTO struct buf params = { 0 };
+	if (choice->call->dry_run) {
+		printf("%d would be replayed\n", choice->ids.count);
+		return EXIT_OK;
+	}
+	replay_params(choice, &params);
+	return intake_order(choice->call, "poison", buf_text(&params));
+}
+
+/* --- discard --- */
+
+static bool give_discard(const struct choice *choice, PGresult **answer_r)
+{
+	BUF_AUTO struct buf claims = { 0 };
+	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	struct call *call = choice->call;
+	char operation[ORDER_OPERATION];
+	order_claims(&claims);
+	order_operation(operation);
+	pg_add_array(&params, &choice->ids);
+	pg_add_text(&params, operation);
+	pg_add_text(&params, call->reason);
+	pg_add_text(&params, buf_text(&claims));
+	pg_add_bool(&params, call->dry_run);
+	if (call->dry_run)
+		return call_query(call, SQL_POISON_DISCARD, &params, answer_r);
+	call->sqlstate[0] = '\0';
+	return pg_session_script(call->session, SQL_BEGIN_ORDER, &call->err, call->sqlstate) &&
+	       call_query(call, SQL_POISON_DISCARD, &params, answer_r) &&
+	       pg_session_script(call->session, "COMMIT", &call->err, call->sqlstate);
+}
+
+static int count_done(const PGresult *answer)
+{
+	int done = 0;
+	for (int row = 0; row < pg_rows(answer); row++)
+		done += strcmp(pg_get_text(answer, row, DISCARD_RESULT), "done") == 0;
+	return done;
+}
+
+static void print_discard(const struct call *call, const PGresult *answer, int done)
+{
+	BUF_AUTO struct buf out = { 0 };
+	struct writer writer = { .out = &out };
+	if (!call->json) {
+		printf("%d %sdiscarded\n", done, call->dry_run ? "would be " : "");
+		for (int row = 0; row < pg_rows(answer); row++)
+			if (strcmp(pg_get_text(answer, row, DISCARD_RESULT), "done") != 0)
+				printf("%lld: %s\n",
+				       (long long)pg_get_int8(answer, row, DISCARD_ID),
+				       pg_get_text(answer, row, DISCARD_DETAIL));
+		return;
+	}
+	writer_open(&writer, NULL, '{');
+	writer_int(&writer, "done", done);
+	writer_bool(&writer, "dry_run", call->dry_run);
+	writer_open(&writer, "rows", '[');
+	for (int row = 0; row < pg_rows(answer); row++) {
+		writer_open(&writer, NULL, '{');
+		writer_int(&writer, "id", pg_get_int8(answer, row, DISCARD_ID));
+		writer_text(&writer, "result", pg_get_text(answer, row, DISCARD_RESULT));
+		writer_text(&writer, "detail", pg_get_text(answer, row, DISCARD_DETAIL));
+		writer_close(&writer, '}');
+	}
+	writer_close(&writer, ']');
+	writer_close(&writer, '}');
+	puts(buf_text(&out));
+}
+
+static enum exit_code discard(struct choice *choice)
+{
+	PG_RESULT_AUTO PGresult *answer = NULL;
+	struct call *call = choice->call;
+	if (call->conf->console.read_only && !call->dry_run)
+		return call_error(call, EXIT_PERMISSION,
+				  "console.read_only is set: nothing is changed");
+	if (!give_discard(choice, &answer))
+		return call_failed(call);
+	int done = count_done(answer);
+	if (!done)
+		return call_error(call, EXIT_CONFLICT, "%lld: %s",
+				  (long long)pg_get_int8(answer, 0, DISCARD_ID),
+				  pg_get_text(answer, 0, DISCARD_DETAIL));
+	print_discard(call, answer, done);
+	return done == pg_rows(answer) ? EXIT_OK : EXIT_PARTLY;
+}
+
+/* --- the commands --- */
+
+static enum exit_code order(struct call *call, int argc, char **argv,
+			    enum exit_code (*give)(struct choice *))
+{
+	struct choice choice = { .call = call };
+	enum exit_code code = EXIT_ERROR;
+	if (!call_read(call, CALL_WORDS | CALL_TOPIC | CALL_BULK | CALL_ORDER, argc, argv, &code))
+		return code;
+	if ((call->topic != NULL) == (call->word_count > 0))
+		return call_wrong(call, "%s: say which, by their numbers or --topic", call->name);
+	if (!intake_order_fits(call, &code))
+		return code;
+	pg_array_init(&choice.ids, PG_INT8);
+	if (read_ids(&choice, &code) && call_open(call, &code) && choose(&choice, &code))
+		code = give(&choice);
+	pg_array_done(&choice.ids);
+	call_close(call);
+	return code;
+}
+
+enum exit_code poison_replay_run(const char *config_path, int argc, char **argv)
+{
+	struct call call = { .name = "poison replay", .usage = usage, .config_path = config_path };
+	return order(&call, argc, argv, replay);
+}
+
+enum exit_code poison_discard_run(const char *config_path, int argc, char **argv)
+{
+	struct call call = { .name = "poison discard", .usage = usage, .config_path = config_path };
+	return order(&call, argc, argv, discard);
+}
