@@ -209,8 +209,8 @@ checks:
 
 LINT_FLAGS = --quiet --warnings-as-errors='*'
 lint: $(BUILD)/migrations.h compile_commands.json
-	@cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
-		--suppress=missingIncludeSystem -Iinclude -I$(BUILD) $(PARTS)
+	@cppcheck -j 2 --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
+		--suppress=missingIncludeSystem -Iinclude -Icommon -I$(BUILD) $(PARTS)
 	@printf '%s\n' $(filter-out tests/%,$(C_FILES)) | xargs -P 2 -n 4 sh -c \
 		'for f; do $(CC) $(CPPFLAGS) -I$${f%%/*} -std=gnu17 -O1 -w -fanalyzer -Werror -c -o /dev/null $$f || exit 255; done' _
 	@printf '%s\n' $(C_FILES) | xargs -P 2 -n 8 clang-tidy -p . $(LINT_FLAGS) 2>/dev/null

@@ -3,7 +3,7 @@
  * conf_load() reads flags, COUNTERFOIL_SECTION_KEY environment, file and default in that order and
  * reports *all* faults at once, one a line, each with file, line, key and remedy. An unknown key is
  * a fault in any section. A required key binds only the program that uses it. Tables in
- * common/conf_keys.c drive parsing, defaults, the printed configuration and the sample.
+ * common/conf/conf_keys.c drive parsing, defaults, the printed configuration and the sample.
  *
  * Every text is non-NULL ("" when not set), owned by the struct, and valid until conf_free(). What
  * a text means to a part (templates, predicates) is checked by that part, which asks conf_place()

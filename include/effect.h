@@ -1,6 +1,6 @@
 /* The effect contract: the words that stand in the database, the log and on the screen. A key is
- * two rows, effect (written once at intake) and effect_state (moved at every step); ledger/life.h
- * says who may move it where. */
+ * two rows, effect (written once at intake) and effect_state (moved at every step);
+ * ledger/outcome/life.h says who may move it where. */
 #ifndef COUNTERFOIL_EFFECT_H
 #define COUNTERFOIL_EFFECT_H
 

@@ -50,7 +50,7 @@ static struct series *transition(struct meter *meter, enum effect_state from, en
 	return *series;
 }
 
-/* The steps that this program makes: those of ledger/life.h, intake and claim. */
+/* The steps that this program makes: those of ledger/outcome/life.h, intake and claim. */
 static void add_transitions(struct meter *meter)
 {
 	static const enum effect_state steps[][2] = {

@@ -1,6 +1,6 @@
 /* Statements that a connection sends often, prepared under a name: planning one costs the server
  * more than running it. Only where no pooler stands between: in transaction mode a name that was
- * given on one server's connection is not known on the next one. Private to common/pg.c. */
+ * given on one server's connection is not known on the next one. Private to common/pg/pg.c. */
 #ifndef COUNTERFOIL_PG_NAMED_H
 #define COUNTERFOIL_PG_NAMED_H
 
