@@ -88,24 +88,10 @@ static unsigned open_actions(const struct dead_screen *dead)
 static unsigned on_request(struct screen *screen, enum request request)
 {
 	struct dead_screen *dead = (struct dead_screen *)screen;
-	long page = dead->view.height ? (long)dead->view.height : 1;
+	const long step = request_step(request, dead->view.height);
+	if (step)
+		return scroll_text(dead, step);
 	switch (request) {
-	case REQUEST_DOWN:
-		return scroll_text(dead, 1);
-	case REQUEST_UP:
-		return scroll_text(dead, -1);
-	case REQUEST_PAGE_DOWN:
-		return scroll_text(dead, page);
-	case REQUEST_PAGE_UP:
-		return scroll_text(dead, -page);
-	case REQUEST_HALF_DOWN:
-		return scroll_text(dead, (page + 1) / 2);
-	case REQUEST_HALF_UP:
-		return scroll_text(dead, -(page + 1) / 2);
-	case REQUEST_FIRST:
-		return scroll_text(dead, -(long)dead->view.top);
-	case REQUEST_LAST:
-		return scroll_text(dead, (long)dead->view.text.length);
 	case REQUEST_WRAP:
 		dead->view.wrap = !dead->view.wrap;
 		return REACT_DRAW;

@@ -62,24 +62,10 @@ static unsigned act(const struct found *found, enum request request)
 static unsigned on_request(struct screen *screen, enum request request)
 {
 	struct found *found = (struct found *)screen;
-	long page = (long)found->height;
+	const long step = request_step(request, found->height);
+	if (step)
+		return move_bar(found, step);
 	switch (request) {
-	case REQUEST_DOWN:
-		return move_bar(found, 1);
-	case REQUEST_UP:
-		return move_bar(found, -1);
-	case REQUEST_PAGE_DOWN:
-		return move_bar(found, page);
-	case REQUEST_PAGE_UP:
-		return move_bar(found, -page);
-	case REQUEST_HALF_DOWN:
-		return move_bar(found, (page + 1) / 2);
-	case REQUEST_HALF_UP:
-		return move_bar(found, -(page + 1) / 2);
-	case REQUEST_FIRST:
-		return move_bar(found, -(long)found->count);
-	case REQUEST_LAST:
-		return move_bar(found, (long)found->count);
 	case REQUEST_OPEN:
 	case REQUEST_ACTIONS:
 		return act(found, request);

@@ -26,28 +26,12 @@ static void add_group(struct buf *out, enum request_group group)
 static unsigned on_request(struct screen *screen, enum request request)
 {
 	struct help *help = (struct help *)screen;
-	long page = (long)help->view.height;
+	const long step = request_step(request, help->view.height);
+	if (step) {
+		text_view_move(&help->view, step);
+		return REACT_DRAW;
+	}
 	switch (request) {
-	case REQUEST_DOWN:
-		text_view_move(&help->view, 1);
-		return REACT_DRAW;
-	case REQUEST_UP:
-		text_view_move(&help->view, -1);
-		return REACT_DRAW;
-	case REQUEST_PAGE_DOWN:
-	case REQUEST_HALF_DOWN:
-		text_view_move(&help->view, page);
-		return REACT_DRAW;
-	case REQUEST_PAGE_UP:
-	case REQUEST_HALF_UP:
-		text_view_move(&help->view, -page);
-		return REACT_DRAW;
-	case REQUEST_FIRST:
-		help->view.top = 0;
-		return REACT_DRAW;
-	case REQUEST_LAST:
-		text_view_move(&help->view, (long)help->view.text.length);
-		return REACT_DRAW;
 	case REQUEST_HELP:
 		return REACT_CLOSE;
 	default:

@@ -186,24 +186,12 @@ static unsigned open_actions(const struct key_screen *key)
 static unsigned on_request(struct screen *screen, enum request request)
 {
 	struct key_screen *key = (struct key_screen *)screen;
-	long page = key->view.height ? (long)key->view.height : 1;
+	const long step = request_step(request, key->view.height);
+	if (request == REQUEST_DOWN || request == REQUEST_UP)
+		return move_bar(key, step);
+	if (step)
+		return scroll_text(key, step);
 	switch (request) {
-	case REQUEST_DOWN:
-		return move_bar(key, 1);
-	case REQUEST_UP:
-		return move_bar(key, -1);
-	case REQUEST_PAGE_DOWN:
-		return scroll_text(key, page);
-	case REQUEST_PAGE_UP:
-		return scroll_text(key, -page);
-	case REQUEST_HALF_DOWN:
-		return scroll_text(key, (page + 1) / 2);
-	case REQUEST_HALF_UP:
-		return scroll_text(key, -(page + 1) / 2);
-	case REQUEST_FIRST:
-		return scroll_text(key, -(long)key->view.top);
-	case REQUEST_LAST:
-		return scroll_text(key, (long)key->view.text.length);
 	case REQUEST_PANE:
 		return next_section(key, 1);
 	case REQUEST_PANE_BACK:

@@ -213,24 +213,12 @@ static unsigned open_actions(const struct keys_screen *keys)
 static unsigned on_request(struct screen *screen, enum request request)
 {
 	struct keys_screen *keys = (struct keys_screen *)screen;
-	long page = keys->height ? (long)keys->height : 1;
-	switch (request) {
-	case REQUEST_DOWN:
-		return move_bar(keys, 1);
-	case REQUEST_UP:
-		return move_bar(keys, -1);
-	case REQUEST_PAGE_DOWN:
-		return move_bar(keys, page);
-	case REQUEST_PAGE_UP:
-		return move_bar(keys, -page);
-	case REQUEST_HALF_DOWN:
-		return move_bar(keys, (page + 1) / 2);
-	case REQUEST_HALF_UP:
-		return move_bar(keys, -(page + 1) / 2);
-	case REQUEST_FIRST:
+	const long step = request_step(request, keys->height);
+	if (request == REQUEST_FIRST)
 		return to_first(keys);
-	case REQUEST_LAST:
-		return move_bar(keys, WINDOW_ROWS);
+	if (step)
+		return move_bar(keys, step);
+	switch (request) {
 	case REQUEST_NEXT_TAB:
 		return next_list(keys, 1);
 	case REQUEST_PREVIOUS_TAB:

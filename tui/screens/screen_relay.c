@@ -175,24 +175,10 @@ static unsigned open_actions(const struct relay_screen *relay)
 static unsigned on_request(struct screen *screen, enum request request)
 {
 	struct relay_screen *relay = (struct relay_screen *)screen;
-	long page = relay->heights[relay->pane] ? (long)relay->heights[relay->pane] : 1;
+	const long step = request_step(request, relay->heights[relay->pane]);
+	if (step)
+		return move_bar(relay, step);
 	switch (request) {
-	case REQUEST_DOWN:
-		return move_bar(relay, 1);
-	case REQUEST_UP:
-		return move_bar(relay, -1);
-	case REQUEST_PAGE_DOWN:
-		return move_bar(relay, page);
-	case REQUEST_PAGE_UP:
-		return move_bar(relay, -page);
-	case REQUEST_HALF_DOWN:
-		return move_bar(relay, (page + 1) / 2);
-	case REQUEST_HALF_UP:
-		return move_bar(relay, -(page + 1) / 2);
-	case REQUEST_FIRST:
-		return move_bar(relay, -DEAD_ROWS);
-	case REQUEST_LAST:
-		return move_bar(relay, DEAD_ROWS);
 	case REQUEST_PANE:
 	case REQUEST_PANE_BACK:
 		return next_pane(relay);

@@ -29,6 +29,31 @@ enum request request_of(const struct key *key)
 	return REQUEST_NONE;
 }
 
+long request_step(enum request request, size_t height)
+{
+	const long page = height ? (long)height : 1, far = 1L << 30;
+	switch (request) {
+	case REQUEST_DOWN:
+		return 1;
+	case REQUEST_UP:
+		return -1;
+	case REQUEST_PAGE_DOWN:
+		return page;
+	case REQUEST_PAGE_UP:
+		return -page;
+	case REQUEST_HALF_DOWN:
+		return (page + 1) / 2;
+	case REQUEST_HALF_UP:
+		return -(page + 1) / 2;
+	case REQUEST_FIRST:
+		return -far;
+	case REQUEST_LAST:
+		return far;
+	default:
+		return 0;
+	}
+}
+
 const struct request_words *request_words(enum request request)
 {
 	return &bindings[request].words;

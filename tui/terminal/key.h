@@ -3,6 +3,7 @@
 #define COUNTERFOIL_KEY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "terminal/curses_wide.h"
@@ -67,6 +68,9 @@ struct request_words {
 };
 
 enum request request_of(const struct key *key);
+/* How many lines a request moves in a part of the screen of so many, up when it is negative; 0: it
+ * is about something else. To the first and the last line: further than there are lines. */
+long request_step(enum request request, size_t height);
 const struct request_words *request_words(enum request request);
 const char *request_group_title(enum request_group group);
 

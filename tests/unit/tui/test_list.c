@@ -2,6 +2,7 @@
 #include "data/find.h"
 #include "data/lists.h"
 #include "terminal/columns.h"
+#include "terminal/key.h"
 #include "terminal/selection.h"
 
 #include <setjmp.h>
@@ -172,6 +173,29 @@ static void places_in_a_topic(void **state)
 		assert_false(find_place(others[i], &length, &partition, &offset));
 }
 
+static void steps_are_as_long_as_the_part_that_is_seen(void **state)
+{
+	(void)state;
+	static const struct {
+		enum request request;
+		size_t height;
+		long step;
+	} rows[] = {
+		{ REQUEST_DOWN, 20, 1 },       { REQUEST_UP, 20, -1 },
+		{ REQUEST_PAGE_DOWN, 20, 20 }, { REQUEST_PAGE_UP, 20, -20 },
+		{ REQUEST_HALF_DOWN, 21, 11 }, { REQUEST_HALF_UP, 20, -10 },
+		{ REQUEST_PAGE_DOWN, 0, 1 },   { REQUEST_HALF_UP, 0, -1 },
+		{ REQUEST_FIND, 20, 0 },       { REQUEST_NONE, 20, 0 },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(request_step(rows[i].request, rows[i].height), rows[i].step);
+	struct selection selection = { 0 };
+	selection_move(&selection, request_step(REQUEST_LAST, 20), 5000);
+	assert_int_equal(selection.index, 4999);
+	selection_move(&selection, request_step(REQUEST_FIRST, 20), 5000);
+	assert_int_equal(selection.index, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +207,7 @@ int main(void)
 		cmocka_unit_test(scrolling_shows_the_bar),
 		cmocka_unit_test(names_of_lists),
 		cmocka_unit_test(places_in_a_topic),
+		cmocka_unit_test(steps_are_as_long_as_the_part_that_is_seen),
 	};
 	return cmocka_run_group_tests_name("list", tests, NULL, NULL);
 }
