@@ -34,6 +34,9 @@ CPPFLAGS += -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -Iinclude -I$(BUILD) $(shell pkg-c
 CFLAGS   += -std=gnu17 -g $(WARN) $(OPT) -fstack-protector-strong
 LDLIBS   += $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
 
+# On all cores, unless make was told how many.
+IN_PARALLEL = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 # V=1 shows the commands
 Q        = $(if $(V),,@)
 say      = $(if $(V),,@echo '  $(1)')
@@ -63,7 +66,7 @@ MIGRATIONS   = $(sort $(wildcard conf/migrations/*.sql))
 .SECONDARY:
 
 all: deps ## build the three programs, after getting what that needs
-	@$(MAKE) --no-print-directory programs
+	@+$(IN_PARALLEL) programs
 programs: $(PROGRAMS)
 tools: $(TOOLS) $(SCREEN_PROGRAM)
 unit-tests: $(UNIT_TESTS)
@@ -164,38 +167,38 @@ demo: ## the whole way, with things killed; SEED=7 KEEP=1 KAFKA=real
 # BENCH_SCALE=0.02, for a quick look; BENCH_ROUNDS=3. Writes $(BUILD)/bench.tsv.
 bench: ## measure; ONLY=relay or ONLY=ledger
 	@tests/tools/deps demo
-	@$(MAKE) --no-print-directory programs tools $(BENCH_TOOLS)
+	@+$(IN_PARALLEL) programs tools $(BENCH_TOOLS)
 	@BUILD=$(BUILD) ONLY=$(ONLY) $(PYTHON) -B -m tests.bench
 
 # --- tests -----------------------------------------------------------------------------------------
 
 test: ## unit tests, integration, screens
 	@tests/tools/deps test
-	@$(MAKE) --no-print-directory programs tools unit-tests
-	@$(MAKE) --no-print-directory CRASH=1 programs
+	@+$(IN_PARALLEL) programs tools unit-tests
+	@+$(IN_PARALLEL) CRASH=1 programs
 	@BUILD=$(BUILD) tests/run unit integration screens
 
 unit: ## the unit tests; SAN=1 with sanitizers
-	@$(MAKE) --no-print-directory unit-tests
+	@+$(IN_PARALLEL) unit-tests
 	@BUILD=$(BUILD) tests/run unit
 
 integration: ## the programs against real servers
-	@$(MAKE) --no-print-directory programs tools
-	@$(MAKE) --no-print-directory CRASH=1 programs
+	@+$(IN_PARALLEL) programs tools
+	@+$(IN_PARALLEL) CRASH=1 programs
 	@BUILD=$(BUILD) tests/run integration
 
 screens: ## the console through a terminal
-	@$(MAKE) --no-print-directory programs tools
+	@+$(IN_PARALLEL) programs tools
 	@BUILD=$(BUILD) tests/run screens
 
 # The gates, then everything that `make test` runs, and the same under the sanitizers and valgrind.
 check: ## the gates and every test, what CI runs
 	@tests/tools/deps check
 	@$(MAKE) --no-print-directory gates
-	@$(MAKE) --no-print-directory programs tools unit-tests
-	@$(MAKE) --no-print-directory CRASH=1 programs
-	@$(MAKE) --no-print-directory SAN=1 programs tools unit-tests
-	@$(MAKE) --no-print-directory SAN=1 CRASH=1 programs
+	@+$(IN_PARALLEL) programs tools unit-tests
+	@+$(IN_PARALLEL) CRASH=1 programs
+	@+$(IN_PARALLEL) SAN=1 programs tools unit-tests
+	@+$(IN_PARALLEL) SAN=1 CRASH=1 programs
 	@BUILD=$(BUILD) tests/run unit unit-valgrind unit-san integration integration-san screens
 
 gates: format-check checks lint
