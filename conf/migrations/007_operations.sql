@@ -39,7 +39,7 @@ CREATE TABLE counterfoil.operation_item (
   state        counterfoil.state NOT NULL,
   target       text COLLATE "C" NOT NULL,
   error_class  text COLLATE "C" NOT NULL,
-  window_open  boolean,                     -- of an uncertain key: its provider still knows it
+  window_open  boolean,                     -- of an uncertain key: its provider still knows it, and no other of it
   result       text COLLATE "C",
   detail       text,
   at           timestamptz,
@@ -126,7 +126,7 @@ BEGIN
     CASE WHEN chosen ? 'key_prefix' THEN ' AND starts_with(e.idempotency_key, $1 ->> ''key_prefix'')' END);
   sql := concat(
     'WITH page AS MATERIALIZED (SELECT s.id, s.epoch, s.state, s.target, s.tenant, s.error_class,',
-    '    s.first_sent_at, s.window_until, s.due_at, s.state_since',
+    '    s.first_sent_at, s.window_until, s.due_at, s.state_since, s.unknown_before',
     '  FROM counterfoil.effect_state s WHERE ', CASE WHEN due THEN
     's.state IN (''pending'', ''retry_wait'') AND NOT s.waiting AND (s.target, s.tenant, s.due_at, s.id) > '
     '(coalesce($2 ->> ''target'', ''''), coalesce($2 ->> ''tenant'', ''''), '
@@ -138,7 +138,7 @@ BEGIN
     || CASE WHEN chosen ? 'error' THEN ' AND s.error_class = $1 ->> ''error''' ELSE '' END
     || ' ORDER BY s.state_since, s.id LIMIT $4),' END,
     ' fit AS MATERIALIZED (SELECT p.*, ', CASE WHEN state = 'uncertain'
-    THEN 'coalesce(p.window_until - (p.window_until - p.first_sent_at) / 10 > now(), (SELECT e.mode <> ''at_most_once'' '
+    THEN 'p.unknown_before = 0 AND coalesce(p.window_until - (p.window_until - p.first_sent_at) / 10 > now(), (SELECT e.mode <> ''at_most_once'' '
     'OR e.resend FROM counterfoil.effect e WHERE e.id = p.id), false)'
     ELSE 'NULL::boolean' END, ' AS open FROM page p',
     CASE WHEN about <> '' THEN ', LATERAL (SELECT FROM counterfoil.effect e WHERE e.id = p.id' || about || ' OFFSET 0) e' END,

@@ -306,22 +306,26 @@ def test_what_is_selected(world: World):
 
 def test_uncertain_keys_only_by_name(world: World):
     """Those whose window is open are sent again with their key, and their provider gives its answer;
-    the others stay."""
+    the others stay, and so does what may have happened under an earlier key."""
     opened = add(world, 4, state="uncertain", window="20 hours", error="timeout")
     closed = add(world, 2, state="uncertain", window="-1 min", error="timeout")
     soon = add(world, 1, state="uncertain", window="5 min", error="timeout")
     once = add(world, 2, state="uncertain", mode="at_most_once", error="timeout")
+    two_keys = add(world, 1, state="uncertain", window="20 hours", error="timeout")
+    world.query("UPDATE counterfoil.effect_state s SET unknown_before = 1, key_no = 1 "
+                "FROM counterfoil.effect e WHERE e.id = s.id AND starts_with(e.idempotency_key, %s)",
+                (two_keys,))
     words = ("replay", "--all", "--error", "timeout", "--dry-run")
     assert answer(world, *words, "--state", "dead")["keys"] == 0
     seen = answer(world, *words, "--uncertain")
-    assert (seen["keys"], seen["left_out"]) == (4, 5)
+    assert (seen["keys"], seen["left_out"]) == (4, 6)
     assert seen["figures"] == [{"state": "uncertain", "target": "payments", "error": "timeout",
                                 "window_open": True, "keys": 4}]
     done = answer(world, "replay", "--all", "--uncertain", "--error", "timeout", "--yes", "--expect",
                   "4", "--reason", "r", "--wait")
     assert (done["state"], done["done"]) == ("done", 4)
     assert states(world, opened) == {"completed": 4} and set(charges(world, opened).values()) == {1}
-    for prefix in (closed, soon, once):
+    for prefix in (closed, soon, once, two_keys):
         assert set(states(world, prefix)) == {"uncertain"} and requests(world, prefix) == []
 
 
