@@ -14,6 +14,7 @@
 
 #include "census.h"
 #include "database.h"
+#include "descriptors.h"
 #include "execution/executor.h"
 #include "expiry/expiry.h"
 #include "health.h"
@@ -428,6 +429,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	const struct pg_events events = { .up = check, .down = on_down, .arg = ledger };
 	const struct intake_orders_events recorded = { .recorded = on_recorded, .arg = ledger };
 
+	descriptors_raise(conf, log);
 	ledger->meter = meter_new(conf, rules);
 	const struct pg_settings settings = database_settings(conf, ledger->meter);
 	ledger->log = log;

@@ -6,10 +6,6 @@
 
 #include "mem.h"
 
-/* Connections that rest. By itself libcurl keeps four for each transfer that runs, which behind a
- * burst is next to none: the next burst would have to make all of them anew. */
-#define KEPT_MAX 256L
-
 struct http_multi {
 	struct loop *loop;
 	CURLM *handle;
@@ -117,7 +113,7 @@ struct http_multi *http_multi_new(struct loop *loop, http_multi_done_fn *done)
 	curl_multi_setopt(multi->handle, CURLMOPT_SOCKETDATA, multi);
 	curl_multi_setopt(multi->handle, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
 	curl_multi_setopt(multi->handle, CURLMOPT_TIMERDATA, multi);
-	curl_multi_setopt(multi->handle, CURLMOPT_MAXCONNECTS, KEPT_MAX);
+	curl_multi_setopt(multi->handle, CURLMOPT_MAXCONNECTS, (long)HTTP_RESTING_MAX);
 	return multi;
 }
 

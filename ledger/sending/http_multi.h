@@ -7,6 +7,10 @@
 
 #include "loop.h"
 
+/* Connections that rest. By itself libcurl keeps four for each transfer that runs, which behind a
+ * burst is next to none: the next burst would have to make all of them anew. */
+#define HTTP_RESTING_MAX 256
+
 struct http_multi;
 
 /* A handle is done: it stays on the multi until it is removed. The multi must outlive the call. */

@@ -482,3 +482,18 @@ def test_a_second_signal_ends_a_relay_at_once(make_world: Callable[..., World],
     relay.start()
     world.ledger().start()
     assert_all_is_done_once(world, [1, 2, 3])
+
+
+# --- descriptors ----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("hard, allowed", [(4096, 1384), (600, 600)])
+def test_as_many_sockets_as_requests_in_flight(world: World, hard: int, allowed: int):
+    """The limit of open files is raised for them; what the system does not allow is said."""
+    ledger = world.ledger(in_flight=1000)
+    ledger.command = ["prlimit", f"--nofile=256:{hard}"]
+    ledger.start()
+    limits = Path(f"/proc/{ledger.pid}/limits").read_text()
+    soft = re.search(r"^Max open files +(\d+)", limits, re.MULTILINE)
+    assert soft and int(soft[1]) == allowed
+    told = [line.fields for line in ledger.log() if "too few files" in line.msg]
+    assert [(f["wanted"], f["allowed"]) for f in told] == ([("1384", "600")] if hard == 600 else [])
