@@ -219,16 +219,16 @@ CASES = [
 
     # --- the ledger: expiry of what is finished ---------------------------------------------------
     Case(Clear, "expiry_take.send", {"round": "not taken", "kept": ORDERS}),
-    Case(Clear, "expiry_take.sent", {"round": "owned", "kept": ORDERS}),
+    Case(Clear, "expiry_take.sent", {"round": {"not taken", "owned"}, "kept": ORDERS}),
     Case(Clear, "expiry_take.answered", {"round": "owned", "kept": ORDERS}),
     Case(Clear, "expiry_step.send", {"round": "owned", "kept": ORDERS}),
-    Case(Clear, "expiry_step.sent", {"round": "begun", "kept": 0, "audited": 1}),
+    Case(Clear, "expiry_step.sent", {"round": {"owned", "begun"}, "kept": {0, ORDERS}, "audited": 1}),
     Case(Clear, "expiry_step.answered", {"round": "begun", "kept": 0, "audited": 1}),
     Case(Clear, "expiry_clear.send", {"round": "begun", "kept": 0, "audited": 1}),
-    Case(Clear, "expiry_clear.sent", {"round": "begun", "audited": 0}),
+    Case(Clear, "expiry_clear.sent", {"round": "begun", "audited": {0, 1}}),
     Case(Clear, "expiry_clear.answered", {"round": "begun", "audited": 0}),
     Case(Clear, "expiry_step.send:2", {"round": "begun", "audited": 0}),
-    Case(Clear, "expiry_step.sent:2", {"round": "ended", "audited": 0}),
+    Case(Clear, "expiry_step.sent:2", {"round": {"begun", "ended"}, "audited": 0}),
 
     # --- the ledger: orders about many keys -------------------------------------------------------
     Case(Order, "orders_take.send", {"order": "queued", "replayed": 0}, ONCE),
