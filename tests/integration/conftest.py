@@ -23,10 +23,10 @@ numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is about an amount is not run twice."""
+    """Some are not run twice: see pytest.ini."""
     if not programs.sanitized():
         return
-    left_out = [item for item in items if item.get_closest_marker("amount")]
+    left_out = [item for item in items if item.get_closest_marker("plain")]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
 

@@ -174,7 +174,7 @@ def assert_books(world: World, number: int) -> None:
 
 # --- very many ------------------------------------------------------------------------------------
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_ten_thousand_dead_keys(world: World):
     """L47: at a rate, paused, resumed and cancelled on the way; then the rest; each key once, and no
     table is read whole for it."""

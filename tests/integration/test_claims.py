@@ -124,7 +124,7 @@ def costs(plans: Plans) -> list[int]:
 
 # --- tenants --------------------------------------------------------------------------------------
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_a_crowd_holds_up_nobody(make_world: MakeWorld, plans: Plans):
     """L58: one tenant has 100,000 due keys, another one gets a single key: it is sent within a second,
     by two slots and a provider that takes its time. Then the crowd's effect is paused: a key of

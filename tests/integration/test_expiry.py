@@ -550,7 +550,7 @@ class Race:
         assert not errors, real or errors
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_sweeper_result_operator_and_intake(world: World, tmp_path: Path):
     """10,000 keys of all kinds, each met by the four at once: what is completed becomes nothing but
     pruned, what is pruned nothing at all, and nothing is there by half or twice."""

@@ -106,6 +106,7 @@ def test_no_second_sees_more_than_the_rate(settle: Settle):
 
 # --- breakers -------------------------------------------------------------------------------------
 
+@pytest.mark.plain
 def test_an_outage_costs_no_attempt_and_ends_without_a_herd(settle: Settle):
     """L57: ten thousand keys, and nobody answers. Two ledgers leave the target alone; when it is
     there again one key goes first, and alone; then no second sees more than the rate."""

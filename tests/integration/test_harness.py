@@ -20,6 +20,8 @@ from tests.tools.postgres import Postgres
 from tests.tools.provider import Provider
 from tests.tools.world import World
 
+pytestmark = pytest.mark.plain
+
 NOT_LEADER = 6        # Kafka's error code
 PRODUCE = 0           # and API key
 

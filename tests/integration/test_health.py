@@ -310,7 +310,7 @@ def test_a_ledger_before_its_schema(make_world: Callable[..., World], empty_data
     health.wait_ready(ledger)
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_ten_thousand_keys_are_no_series(world: World):
     """C55: the number of series does not depend on what flows."""
     relay, ledger = started(world.relay()), started(world.ledger())

@@ -175,7 +175,7 @@ def partitions_of(ledger: Program) -> int:
     return int(last.fields["count"]) if last.msg == "partitions assigned" else 0
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_ten_ledgers_are_killed_in_the_midst_of_intake(make_world: Callable[..., World]):
     """Eleven share the topic, ten get kill -9 while they read; the last one has it all."""
     world = make_world(partitions=11)

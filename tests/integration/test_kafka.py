@@ -26,6 +26,8 @@ from tests.tools.world import World
 from .intake import Sender, keys, positions
 from .orders_to_intake import ordered
 
+pytestmark = pytest.mark.plain
+
 MakeWorld = Callable[..., World]
 ORDER = b'{"order_id":%d,"customer_id":"c","total_cents":100}'
 ORDER_PLACED = ("ce_type", b"order.placed")
@@ -109,7 +111,6 @@ def test_the_whole_way_from_orders_to_charges(kafka: Kafka, make_world: MakeWorl
         program.stop()
 
 
-@pytest.mark.amount
 def test_a_broker_that_restarts_under_load(mortal: Kafka, make_world: MakeWorld):
     """R11, R2, R53: stopped and killed while events are written, sent, read and charged: no program
     ends, nothing is lost, sent twice, out of order or charged twice."""

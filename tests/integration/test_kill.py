@@ -15,6 +15,8 @@ from tests.tools.programs import Program
 from tests.tools.shop import Order
 from tests.tools.world import World
 
+pytestmark = pytest.mark.plain
+
 ORDERS = 400
 KILLS = 5
 
@@ -89,7 +91,6 @@ def test_a_killed_program_loses_nothing_and_repeats_nothing(
     world.run_twice()
 
 
-@pytest.mark.amount
 def test_one_of_each_killed_together(make_world: Callable[..., World]) -> None:
     """Nobody is left to take over: whoever comes back goes on where the rows say."""
     world = make_world(settings={"relay": {"lease": "1s", "sweep": "1s"},

@@ -257,7 +257,7 @@ def test_no_database_and_no_configuration(outbox: Run, tmp_path: Path):
         assert outbox(*words, console={"nothing": 1}).returncode == CONFIG
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_many_at_once(dead: Dead, outbox: Run):
     """Ten thousand in one operation, with a console that waits for no query longer than a moment."""
     dead.query("INSERT INTO counterfoil.outbox_dead (source, row_id, event_id, parked, order_hash, topic,"

@@ -17,6 +17,8 @@ import pytest
 from tests.tools import waiting
 from tests.tools.postgres import Postgres
 
+pytestmark = pytest.mark.plain
+
 OWN = "counterfoil.outbox"
 MAPPED = "public.outboxevent"
 KEY = 4711  # an order hash
@@ -449,7 +451,6 @@ def test_an_event_that_is_being_emitted(outbox: Outbox, connect: Callable[..., A
     assert outbox.waiting() == [again] and outbox.dead() == []
 
 
-@pytest.mark.amount
 def test_many_keys_at_once(outbox: Outbox):
     """Ten thousand rows are put back in one transaction, in seconds."""
     outbox.run("INSERT INTO counterfoil.outbox (topic, type, ordering_key) SELECT 'orders', 't', n::text"

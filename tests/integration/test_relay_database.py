@@ -157,7 +157,7 @@ STATEMENTS_OF_RELAY = """
     WHERE rolname = %s AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"""
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_few_statements_for_many_rows(world: World):
     """R39: a backlog is read and deleted by the thousand. (Rows that come one by one are another
     matter: each is published at once.)"""
@@ -169,7 +169,7 @@ def test_few_statements_for_many_rows(world: World):
     assert calls / 100 <= 4
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_a_large_backlog(world: World):
     """R27, R28: millions of rows, and writers that go on: the backlog falls all the time, in little
     memory; and each row is published once."""
@@ -223,7 +223,7 @@ def test_a_snapshot_that_nobody_ends(world: World):
 
 # --- what is kept ---------------------------------------------------------------------------------
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_dead_rows_are_kept(world: World):
     """R59: what is old and expired goes, and dead and parked rows never; they are counted."""
     world.query(FILL)

@@ -405,7 +405,7 @@ class Traffic:
         waiting.until(clear, 30, "all to be settled and published")
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_rows_are_put_back_while_writers_go_on(outbox: Rows):
     """R6: order holds in every key, whatever dies, is parked and put back or discarded, and whoever
     writes meanwhile; nothing is published twice."""
@@ -522,7 +522,7 @@ def memory(program: Program) -> int:
     return 0 if programs.build_directory().name == "asan" else kib
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_thousands_die_at_once(outbox: Rows):
     """R57: the rows among them and behind them are delivered, and memory stays."""
     world = outbox.world

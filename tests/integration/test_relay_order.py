@@ -172,7 +172,7 @@ def test_a_rolling_restart_publishes_nothing_twice(own_broker: Broker,
     assert not any(relay.said("the owner before") for relay in relays)
 
 
-@pytest.mark.amount
+@pytest.mark.plain
 def test_a_kill_loses_nothing(own_broker: Broker, make_world: Callable[..., World]):
     """R56, R25: SIGKILL under load, again and again: no loss, and duplicates within the window."""
     outbox = slow(own_broker, make_world)

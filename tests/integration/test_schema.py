@@ -19,6 +19,8 @@ import pytest
 from tests.tools import programs, waiting
 from tests.tools.postgres import Postgres
 
+pytestmark = pytest.mark.plain
+
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = sorted(int(p.name.split("_")[0]) for p in (ROOT / "conf/migrations").glob("*.sql"))
 LATEST = NUMBERS[-1]
