@@ -314,7 +314,7 @@ static void put_back_row(struct executor *executor, const PGresult *result, int 
 	if (!claim.target)
 		return;
 	claim_read(result, row, &key, &request);
-	gate_take(targets_gate(executor->targets, claim.target->index), 1, usec_boot());
+	gate_found(targets_gate(executor->targets, claim.target->index), usec_boot());
 	claim.tenant = tenants_find(tenants_of(executor, claim.target), request.tenant);
 	tenants_take(tenants_of(executor, claim.target), claim.tenant);
 	attempts_put_back(executor->attempts, &claim, &key, &request);

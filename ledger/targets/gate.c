@@ -62,6 +62,12 @@ void gate_claimed(struct gate *gate, int64_t slots, int64_t got, bool probe, use
 		breaker_untry(&gate->breaker);
 }
 
+void gate_found(struct gate *gate, usec_t now)
+{
+	gate->busy++;
+	rate_take(&gate->rate, 1, now);
+}
+
 void gate_put(struct gate *gate)
 {
 	gate->busy--;

@@ -45,6 +45,8 @@ bool gate_open(const struct gate *gate, usec_t now);
 void gate_take(struct gate *gate, int64_t slots, usec_t now); /* for a claim */
 /* What the claim got of them; the others are free again, and their tokens. */
 void gate_claimed(struct gate *gate, int64_t slots, int64_t got, bool probe, usec_t now);
+/* For a key that was claimed before, without our knowledge: it is nobody's trial. */
+void gate_found(struct gate *gate, usec_t now);
 void gate_put(struct gate *gate); /* an attempt has ended */
 
 enum gate_news { GATE_SAME, GATE_HELD, GATE_DISABLED, GATE_OPENED };

@@ -261,6 +261,23 @@ static void an_open_breaker_lets_nothing_through_but_its_trial(void **state)
 	assert_int_equal(gate_room(&gate, 20, NOW), 0);
 }
 
+/* The claim of a trial is lost with its connection, and its key is found claimed. */
+static void a_key_that_is_found_is_no_trial(void **state)
+{
+	(void)state;
+	struct gate gate = open_gate();
+	open_breaker(&gate);
+	breaker_grant(&gate.breaker, NOW + USEC_SEC);
+	gate_take(&gate, 1, NOW);
+	gate_claimed(&gate, 1, 0, true, NOW);
+	gate_found(&gate, NOW);
+	assert_int_equal(gate_room(&gate, 1, NOW), 0);                  /* it has its slot */
+	breaker_judge(&gate.breaker, BREAKER_NOTHING, false, NOW, NOW); /* and is put back */
+	gate_put(&gate);
+	assert_int_equal(gate_room(&gate, 1, NOW), 1);
+	assert_true(breaker_wants_trial(&gate.breaker, NOW + USEC_SEC));
+}
+
 static void a_hold_goes_before_a_breaker(void **state)
 {
 	(void)state;
@@ -294,6 +311,7 @@ int main(void)
 		cmocka_unit_test(an_endpoint_that_is_gone_is_disabled),
 		cmocka_unit_test(a_probe_may_find_that_the_endpoint_is_gone),
 		cmocka_unit_test(an_open_breaker_lets_nothing_through_but_its_trial),
+		cmocka_unit_test(a_key_that_is_found_is_no_trial),
 		cmocka_unit_test(a_hold_goes_before_a_breaker),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
