@@ -1,6 +1,7 @@
 /* Events that were taken in before are read again, by a consumer outside of the group; positions
  * stay where they are. Each is looked up: what is known is a duplicate. What is new should have
- * been there: it is only told, unless the order says to record it.
+ * been there: it is only told, unless the order says to record it. What is further back than keys
+ * are known (counterfoil.reach) is not read: all of it would seem new, and be performed.
  *
  *   ranges (the brokers may have to say) --> READING --a batch--> ASKING --> READING --all read-->
  * end */
@@ -370,7 +371,9 @@ static bool ask_time(struct redeliver *redeliver, int64_t time_ms, bool begins, 
 		int64_t offset = list[i].offset >= 0 ? list[i].offset : range->end;
 
 		if (begins)
-			range->at = offset < range->end ? offset : range->end;
+			range->at = offset < range->at    ? range->at
+				    : offset < range->end ? offset
+							  : range->end;
 		else if (offset < range->end)
 			range->end = offset > range->at ? offset : range->at;
 	}
@@ -424,8 +427,8 @@ static void on_taken_in(void *arg, const PGresult *result, const struct pg_error
 		return;
 	}
 	for (int row = 0; row < pg_rows(result); row++)
-		ranges_add(&redeliver->ranges, pg_get_int4(result, row, 0), 0,
-			   pg_get_int8(result, row, 1));
+		ranges_add(&redeliver->ranges, pg_get_int4(result, row, 0),
+			   pg_get_int8(result, row, 2), pg_get_int8(result, row, 1));
 	if (redeliver->ranges.count == 0)
 		job_end(&redeliver->job, "failed", "nothing of it has been taken in");
 	else if (!choose(redeliver, &err))

@@ -675,6 +675,8 @@ def test_a_topic_that_is_made_later_begins_at_its_beginning(kafka: Kafka, make_w
     assert world.query("SELECT partition, since FROM counterfoil.reach WHERE topic = %s AND "
                        "partition = 0", (world.topic,)) == [(0, 1)], "what is before is not known"
     world.wait_drained()
+    assert ordered(world, "redeliver", "--topic", world.topic, "--from", "2020-01-01T00:00:00Z",
+                   "--apply") == "1 event read again: 1 duplicate, 0 new"
 
 
 def test_a_time_is_asked_of_the_brokers(kafka: Kafka, make_world: MakeWorld):

@@ -55,6 +55,25 @@ def test_what_was_taken_in_is_known(make_world: MakeWorld):
         world, "redeliver", "--topic", "unheard", "--last", 5, ends="failed")
 
 
+def test_what_is_before_the_ledger_is_not_read(make_world: MakeWorld):
+    """A topic that was begun at its end has a history that was performed elsewhere, or never was to
+    be: none of it is missing, and --apply performs none of it."""
+    world = make_world(settings={"ledger": {"start": "latest"}})
+    sender = Sender(world)
+    for n in range(20):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.flush()
+    world.start(relays=0)
+    for n in range(20, 32):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.flush()
+    waiting.until(lambda: len(keys(world)) == 12, 20, "what came since")
+    for words in ([], ["--apply"]):
+        assert ordered(world, "redeliver", "--topic", world.topic, "--last", 1000, *words) == \
+            "12 events read again: 12 duplicates, 0 new"
+    assert {int(key.split(":")[1]) for key in keys(world)} == set(range(20, 32))
+
+
 POISON = """INSERT INTO counterfoil.poison (topic, partition, "offset", hash, size, value, headers, reason,
     error) SELECT %s, 0, 1000000 + n, decode(md5(n::text), 'hex'), octet_length(v), v,
     ('{"ce_type":"order.placed","ce_id":"late-' || n || '"}')::bytea, 'key', 'as it was'
