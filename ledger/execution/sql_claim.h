@@ -208,12 +208,14 @@ static const char SQL_TAKE_BACK[] =
 	" SELECT count(*) FROM back";
 
 /* $1 owner, $2 the ids that are known here. What a claim took whose answer never came: nothing of
- * these was sent. */
+ * these was sent. A marker is set by none of them: where it is, the result could not be recorded.
+ */
 static const char SQL_CLAIM_LOST[] =
 	"SELECT " CLAIM_COLUMNS ", s.target"
 	" FROM counterfoil.effect_state s JOIN counterfoil.effect e ON e.id = s.id"
 	" JOIN counterfoil.effect_request r ON r.id = s.id"
 	" WHERE s.state = 'in_flight' AND s.owner = $1 AND s.id <> ALL ($2)"
+	"   AND (e.mode <> 'at_most_once' OR s.sent_at IS NULL)"
 	" ORDER BY s.id";
 
 #undef IN_LINE

@@ -398,6 +398,34 @@ def test_a_key_that_somebody_acts_on_is_not_waited_for(settle: Settle):
     assert [len(requests_of(world, n)) for n in (1, 2, 3)] == [1, 1, 1]
 
 
+def test_a_result_that_cannot_be_recorded_was_sent(settle: Settle):
+    """The database refuses all that is said of it, and then the answer to a claim is lost: its key is
+    none of those that were claimed and not sent."""
+    world = settle(lease=60)
+    (ledger,) = world.ledgers
+    ledger.allow_errors("results refused", "result cannot be recorded")
+    world.postgres.psql("""
+        CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          RAISE EXCEPTION 'not that' USING ERRCODE = 'data_exception'; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON counterfoil.attempt FOR EACH ROW
+          WHEN (NEW.outcome = 'applied') EXECUTE FUNCTION public.refuse()""", world.database)
+    announce(world, [1])
+    ledger.wait_for("result cannot be recorded")
+    world.query("DROP TRIGGER refuse ON counterfoil.attempt")
+    with world.postgres.connect(world.database, autocommit=False) as blocker:
+        blocker.cursor().execute("LOCK TABLE counterfoil.pause IN ACCESS EXCLUSIVE MODE")
+        ((pid,),) = waiting.until(lambda: world.query(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+            "AND wait_event_type = 'Lock' AND query LIKE 'WITH RECURSIVE z AS %%'"), 10, "a claim")
+        world.query("SELECT pg_terminate_backend(%s)", (pid,))
+        blocker.rollback()
+    announce(world, [2])
+    wait_state(world, 2, "completed")
+    waiting.holds(lambda: (key_of(world, 1).state, len(requests_of(world, 1))) == ("in_flight", 1),
+                  1, "one request")
+    assert key_of(world, 1).unknown_sends == 1
+
+
 # --- killed and stopped ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("mode, state, requests", [
