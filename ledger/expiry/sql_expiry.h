@@ -41,7 +41,9 @@ static const char SQL_EXPIRY_PAGE[] =
  * decided on stand as long as the epoch and the state do. A pruned key is the same row still, with
  * all that intake compares; a forgotten one leaves all tables at once, so that intake finds a key
  * whole or not at all. A result that comes late may have left an attempt behind even then. What
- * came before a forgotten key in its partition may be unknown too: see counterfoil.reach. */
+ * came before a forgotten key in its partition may be unknown too: see counterfoil.reach. A key
+ * whose event is open poison, for another effect's key could not be made of it, is not forgotten:
+ * that can be replayed at any time. */
 static const char SQL_EXPIRY_STEP[] =
 	"WITH held AS (UPDATE counterfoil.expiry SET cursor = $3::bigint,"
 	"     next_at = clock_timestamp() + $4::interval, until = clock_timestamp() +"
@@ -56,6 +58,11 @@ static const char SQL_EXPIRY_STEP[] =
 	"   WHERE s.id = ANY ($6) AND s.epoch = r.epoch AND s.state = r.state::counterfoil.state"
 	"     AND s.state IN ('completed', 'cancelled', 'pruned')"
 	"     AND (s.state = 'pruned') = r.forget AND NOT s.emit_due"
+	"     AND NOT (r.forget AND coalesce((SELECT true FROM counterfoil.effect e,"
+	"         LATERAL (SELECT FROM counterfoil.poison p WHERE p.topic = e.topic"
+	"           AND p.partition = e.partition AND p.\"offset\" = e.\"offset\""
+	"           AND p.settled_at IS NULL OFFSET 0) p"
+	"       WHERE e.id = s.id LIMIT 1), false))"
 	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
 	" pruned AS (UPDATE counterfoil.effect_state s SET state = 'pruned', epoch = s.epoch + 1,"
 	"     state_since = now()"

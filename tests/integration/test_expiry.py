@@ -255,6 +255,12 @@ def test_a_finished_key_goes_in_two_steps(kafka: Kafka, make_world: MakeWorld):
     walk(world)
     assert state_of(world, 1) == "pruned"
     age(world, 1.1)
+    world.query("INSERT INTO counterfoil.poison (topic, partition, \"offset\", hash, size, reason, error)"
+                " SELECT topic, partition, \"offset\", '', 0, 'key', 'of another effect' "
+                "FROM counterfoil.effect")
+    walk(world)
+    assert state_of(world, 1) == "pruned", "the same event may be taken in yet, as poison"
+    world.query("UPDATE counterfoil.poison SET settled_at = now(), settlement = 'discarded'")
     walk(world)
     assert world.states() == {} and len(requests_of(world, 1)) == 1
     assert world.value("SELECT count(*) FROM counterfoil.effect") == 0
