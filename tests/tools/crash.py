@@ -414,6 +414,11 @@ def send_to_own_provider(world: World) -> None:
                 "'^http://[^/]*', %s)", (world.provider.url,))
 
 
+def hold_target(world: World) -> None:
+    world.query("INSERT INTO counterfoil.target_state (target, held, held_by) "
+                "VALUES ('payments', true, 'a person')")
+
+
 def open_target(world: World) -> None:
     world.query("DELETE FROM counterfoil.target_state")
 
@@ -772,40 +777,44 @@ class PerformTried(PerformUnreachable):
         Perform.resume(self)
 
 
-class TakeOver(Perform):
-    """The keys are those of a ledger that died before."""
+class AfterDeath(Perform):
+    """The keys are those of a ledger that died before. The target is held until the next one has
+    died too: what it has taken over it could claim again before it hears that it has."""
+
+    died_at: str
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.crash(self.died_at)
+        hold_target(self.world)
+
+    def resume(self) -> None:
+        super().resume()
+        open_target(self.world)
+
+
+class TakeOver(AfterDeath):
+    """It had claimed them."""
 
     died_at = "claim.answered"
 
-    def prepare(self) -> None:
-        super().prepare()
-        self.crash(self.died_at)
 
-
-class TakeOverOnce(PerformOnce):
-    """The keys are those of a ledger that died with its marker set."""
+class TakeOverOnce(AfterDeath, PerformOnce):
+    """It had set its marker."""
 
     died_at = "marker.answered"
 
-    def prepare(self) -> None:
-        super().prepare()
-        self.crash(self.died_at)
-
 
 class TakeOverUnmarked(TakeOverOnce):
-    """It died before."""
+    """It had not yet."""
 
     died_at = "marker.send"
 
 
-class TakeOverNatural(PerformNatural):
-    """It died when the provider answered."""
+class TakeOverNatural(AfterDeath, PerformNatural):
+    """The provider had answered."""
 
     died_at = "transfer.answering"
-
-    def prepare(self) -> None:
-        super().prepare()
-        self.crash(self.died_at)
 
 
 class TakeOverLate(TakeOver):
