@@ -83,6 +83,11 @@ struct results {
 		struct results *results;
 		struct result_batch *batch; /* NULL: free */
 	} flights[PIPELINE];
+	struct { /* what the database never took: sent, and in flight there until it is taken over
+		  */
+		int64_t *ids;
+		size_t count;
+	} given_up;
 	size_t count; /* in the queue, waiting or in flight */
 	usec_t again; /* the wait after the next refusal */
 	struct log_limit limit;
@@ -286,6 +291,14 @@ static void drop(struct results *results, struct result_batch *batch)
 	batch_free(batch);
 }
 
+/* It must not look like a claim whose answer was lost. */
+static void give_up(struct results *results, int64_t id)
+{
+	results->given_up.ids = mem_grow(results->given_up.ids, results->given_up.count + 1,
+					 sizeof(*results->given_up.ids));
+	results->given_up.ids[results->given_up.count++] = id;
+}
+
 static void on_refused(struct results *results, struct result_batch *batch,
 		       const struct pg_error *error)
 {
@@ -309,6 +322,7 @@ static void on_refused(struct results *results, struct result_batch *batch,
 	case BATCH_GIVE_UP:
 		log_error(results->log, "result cannot be recorded",
 			  LOG_INT("key", batch->items[0]->key.id), LOG_TEXT("error", error->text));
+		give_up(results, batch->items[0]->key.id);
 		drop(results, batch);
 		results->events.written(results->events.arg, false);
 	}
@@ -495,6 +509,7 @@ void results_free(struct results *results)
 	for (size_t i = 0; i < COLUMN_COUNT; i++)
 		pg_array_done(&results->columns[i]);
 	loop_timer_free(results->timer);
+	free(results->given_up.ids);
 	free(results);
 }
 
@@ -533,6 +548,8 @@ void results_ids(const struct results *results, struct pg_array *ids)
 		pg_array_int8(ids, r->key.id);
 	for (const struct result_batch *b = results->waiting; b; b = b->next)
 		add_ids(b, ids);
+	for (size_t i = 0; i < results->given_up.count; i++)
+		pg_array_int8(ids, results->given_up.ids[i]);
 	for (size_t i = 0; i < PIPELINE; i++) {
 		if (results->flights[i].batch)
 			add_ids(results->flights[i].batch, ids);

@@ -23,7 +23,7 @@ void results_free(struct results *results);                       /* what is not
 void results_add(struct results *results, struct result *result); /* takes it */
 size_t results_count(const struct results *results);              /* not written yet */
 void results_hurry(struct results *results);                      /* no waiting for more */
-/* Adds the ids of all results that are not written yet. */
+/* Adds the ids of all results that are not written yet, or never could be. */
 void results_ids(const struct results *results, struct pg_array *ids);
 
 #endif

@@ -398,10 +398,11 @@ def test_a_key_that_somebody_acts_on_is_not_waited_for(settle: Settle):
     assert [len(requests_of(world, n)) for n in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_a_result_that_cannot_be_recorded_was_sent(settle: Settle):
+@pytest.mark.parametrize("mode", ["at_most_once", "idempotent"])
+def test_a_result_that_cannot_be_recorded_was_sent(settle: Settle, mode: str):
     """The database refuses all that is said of it, and then the answer to a claim is lost: its key is
     none of those that were claimed and not sent."""
-    world = settle(lease=60)
+    world = settle(mode, lease=60)
     (ledger,) = world.ledgers
     ledger.allow_errors("results refused", "result cannot be recorded")
     world.postgres.psql("""

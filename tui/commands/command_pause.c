@@ -15,14 +15,15 @@
 
 static const char pause_usage[] =
 	"usage: counterfoil pause [--json] [--config FILE]\n"
-	"       counterfoil pause --tenant T|--effect E|--all --yes [--reason TEXT] [--dry-run]\n"
-	"                         [--json] [--config FILE]\n"
+	"       counterfoil pause --tenant T|--effect E|--all --yes [--reason TEXT] [--force]\n"
+	"                         [--dry-run] [--json] [--config FILE]\n"
 	"Sends nothing more of a tenant, of an effect or at all, until it is resumed; what is in "
 	"flight\n"
 	"ends. Events are taken in meanwhile; windows and not_after run on. Alone it lists what "
 	"is\n"
-	"paused. Ends with 5 when it is paused already.\n"
+	"paused. Ends with 5 when it is paused already, with 4 when no effect has this name.\n"
 	"  --yes          do it\n"
+	"  --force        even if the configuration has no effect of this name\n"
 	"  --dry-run      only say what would come of it\n"
 	"  --reason TEXT  for those who see it, and for the audit\n";
 
@@ -147,6 +148,19 @@ static void print_order(const struct pausing *pausing, const PGresult *verdict)
 	puts(buf_text(&out));
 }
 
+/* A slip in an incident must not look as if something were stopped. (What tenants there are is
+ * known to nobody.) */
+static bool names_an_effect(const struct pausing *pausing)
+{
+	const struct call *call = pausing->call;
+	if (!call->effect || call->force || strcmp(call->name, "pause") != 0)
+		return true;
+	for (size_t i = 0; i < call->conf->effect_count; i++)
+		if (strcmp(call->conf->effects[i].name, call->effect) == 0)
+			return true;
+	return false;
+}
+
 static enum exit_code order(struct pausing *pausing)
 {
 	PG_RESULT_AUTO PGresult *verdict = NULL;
@@ -154,6 +168,12 @@ static enum exit_code order(struct pausing *pausing)
 	if (call->conf->console.read_only && !call->dry_run)
 		return call_error(call, EXIT_PERMISSION,
 				  "console.read_only is set: nothing is changed");
+	if (!names_an_effect(pausing))
+		return call_error(
+			call, EXIT_NOT_FOUND,
+			"the configuration has no effect \"%.64s\": nothing would be stopped; "
+			"--force does it all the same",
+			call->effect);
 	if (!give_order(pausing, &verdict))
 		return call_failed(call);
 	if (order_result(verdict) != ORDER_DONE)
@@ -189,7 +209,8 @@ static enum exit_code run(struct call *call, int argc, char **argv)
 {
 	struct pausing pausing = { .call = call };
 	enum exit_code code = EXIT_ERROR;
-	if (!call_read(call, CALL_WHICH | CALL_EFFECT | CALL_ORDER | CALL_BULK, argc, argv, &code))
+	if (!call_read(call, CALL_WHICH | CALL_EFFECT | CALL_ORDER | CALL_BULK | CALL_FORCE, argc,
+		       argv, &code))
 		return code;
 	const bool lists = strcmp(call->name, "pause") == 0 && !call->tenant && !call->effect &&
 			   !call->all && !call->target && !call->yes && !call->dry_run;
