@@ -19,4 +19,7 @@ enum exit_code {
 #define MAIN_CONFIG_VARIABLE "COUNTERFOIL_CONFIG"
 #define MAIN_CONFIG_FILE     "/etc/counterfoil/counterfoil.conf"
 
+/* The answer to SIGHUP. */
+#define MAIN_READ_ONCE "the configuration is read at the start only: restart to have it read again"
+
 #endif

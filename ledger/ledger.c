@@ -51,6 +51,7 @@ struct ledger {
 	struct loop *loop;
 	struct loop_signal *term;
 	struct loop_signal *interrupt;
+	struct loop_signal *hangup;
 	struct loop_timer *drained; /* patience with what does not stop */
 
 	struct meter *meter;
@@ -162,6 +163,14 @@ static void on_signal(void *arg)
 
 	log_info(ledger->log, "stopping");
 	stop(ledger);
+}
+
+/* Whoever sends it wants another configuration, and not the end. */
+static void on_hangup(void *arg)
+{
+	struct ledger *ledger = arg;
+
+	log_warn(ledger->log, MAIN_READ_ONCE);
 }
 
 static void fail(struct ledger *ledger, int exit_code, const char *message, const char *error)
@@ -438,6 +447,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->loop = loop_new();
 	ledger->term = loop_signal_new(ledger->loop, SIGTERM, on_signal, ledger);
 	ledger->interrupt = loop_signal_new(ledger->loop, SIGINT, on_signal, ledger);
+	ledger->hangup = loop_signal_new(ledger->loop, SIGHUP, on_hangup, ledger);
 	ledger->drained = loop_timer_new(ledger->loop, on_not_drained, ledger);
 	ledger->check = loop_timer_new(ledger->loop, check, ledger);
 	ledger->question = (struct installation_question){ .environment = conf->general.environment,
@@ -476,6 +486,7 @@ void ledger_free(struct ledger *ledger)
 	loop_timer_free(ledger->check);
 	loop_timer_free(ledger->drained);
 	loop_signal_free(ledger->interrupt);
+	loop_signal_free(ledger->hangup);
 	loop_signal_free(ledger->term);
 	loop_free(ledger->loop);
 	meter_free(ledger->meter);

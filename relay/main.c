@@ -65,6 +65,13 @@ static void on_stop_signal(void *arg)
 	loop_stop(program->loop);
 }
 
+/* Whoever sends it wants another configuration, and not the end. */
+static void on_hangup(void *arg)
+{
+	const struct program *program = arg;
+	log_warn(program->log, MAIN_READ_ONCE);
+}
+
 static enum exit_code run(const struct conf *conf, struct log *log)
 {
 	struct program program = { .log = log, .code = EXIT_OK };
@@ -79,6 +86,7 @@ static enum exit_code run(const struct conf *conf, struct log *log)
 	struct loop_signal *term = loop_signal_new(program.loop, SIGTERM, on_stop_signal, &program);
 	struct loop_signal *interrupt =
 		loop_signal_new(program.loop, SIGINT, on_stop_signal, &program);
+	struct loop_signal *hangup = loop_signal_new(program.loop, SIGHUP, on_hangup, &program);
 	log_info(log, "starting", LOG_TEXT("version", COUNTERFOIL_VERSION),
 		 LOG_TEXT("config", conf->path),
 		 LOG_TEXT("environment", conf->general.environment));
@@ -95,6 +103,7 @@ static enum exit_code run(const struct conf *conf, struct log *log)
 	relay_free(program.relay);
 	loop_signal_free(term);
 	loop_signal_free(interrupt);
+	loop_signal_free(hangup);
 	loop_free(program.loop);
 	return program.code;
 }

@@ -253,6 +253,16 @@ def test_pauses_are_audited(bench: Bench):
         ("pause", "done", "a test"), ("pause", "already", None), ("resume", "done", None)]
 
 
+def test_a_slip_pauses_nothing(bench: Bench):
+    """Neither a name that no effect has, nor an empty one, looks as if something were stopped."""
+    world = bench.world
+    command(world, "pause", "--effect", "chrge", "--yes", status=4)
+    command(world, "pause", "--tenant", "", "--yes", status=2)
+    assert world.query("SELECT scope, name FROM counterfoil.pause") == []
+    pause(world, "--effect", "chrge", "--force")
+    resume(world, "--effect", "chrge")
+
+
 # --- not due yet ----------------------------------------------------------------------------------
 
 def test_not_before(bench: Bench):

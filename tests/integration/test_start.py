@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -497,3 +498,14 @@ def test_as_many_sockets_as_requests_in_flight(world: World, hard: int, allowed:
     assert soft and int(soft[1]) == allowed
     told = [line.fields for line in ledger.log() if "too few files" in line.msg]
     assert [(f["wanted"], f["allowed"]) for f in told] == ([("1384", "600")] if hard == 600 else [])
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+def test_a_hangup_ends_nothing(world: World):
+    """The configuration is read at the start only, and whoever asks for more is told so."""
+    for program in (world.relay().start(), world.ledger().start()):
+        os.kill(program.pid, signal.SIGHUP)
+        program.wait_for("the configuration is read at the start only: restart to have it read again")
+    world.place(world.orders(1))
+    world.wait_drained()

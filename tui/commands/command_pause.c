@@ -193,6 +193,9 @@ static const char *what_is_missing(const struct call *call, const struct pausing
 		return "say one of --tenant, --effect and --all";
 	if (call->effect && !*pausing->name)
 		return "say which effect";
+	if (call->tenant && !*pausing->name && !call->force)
+		return "no name is that of all keys without a tenant; if they are meant, say "
+		       "--force";
 	if (!call->yes && !call->dry_run)
 		return "this changes something: say --yes, or --dry-run";
 	return NULL;

@@ -1,6 +1,7 @@
 /* Operations: in words, in JSON, until they have ended. */
 #include "data/operation.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "words/clean.h"
 #include "words/format.h"
 
-#define LOOK_EVERY 500 /* ms */
+#define LOOK_EVERY    500 /* ms */
+#define LOOKS_PATIENT 6   /* then it is told that nobody has begun */
 
 /* What the database made is JSON already; behind other members. */
 static void add_raw(struct writer *writer, const char *name, const char *json)
@@ -106,15 +108,29 @@ static enum exit_code tell_end(const struct call *call, const PGresult *row)
 	return all ? EXIT_OK : EXIT_PARTLY;
 }
 
+static void tell_queued(const struct call *call, const PGresult *row)
+{
+	if (strcmp(pg_get_text(row, 0, OPERATION_STATE), "queued") == 0)
+		(void)fprintf(stderr,
+			      "counterfoil %s: operation %" PRId64
+			      " is queued, and no ledger has taken it yet; it stays when this is "
+			      "interrupted: "
+			      "counterfoil ops show %" PRId64 "\n",
+			      call->name, pg_get_int8(row, 0, OPERATION_ID),
+			      pg_get_int8(row, 0, OPERATION_ID));
+}
+
 enum exit_code operation_follow(struct call *call, int64_t id)
 {
 	enum exit_code code = EXIT_ERROR;
-	for (;;) {
+	for (int looks = 1;; looks++) {
 		PG_RESULT_AUTO PGresult *row = NULL;
 		if (!operation_read(call, id, &row, &code))
 			return code;
 		if (!goes_on(row))
 			return tell_end(call, row);
+		if (looks == LOOKS_PATIENT)
+			tell_queued(call, row);
 		(void)poll(NULL, 0, LOOK_EVERY);
 	}
 }
