@@ -137,6 +137,22 @@ def test_show(keys: Keys, counterfoil: Run):
     assert "acme:order:1" in words and "connect timeout" in words and '"a": 1' in words
 
 
+def test_show_what_stops_a_key(keys: Keys, counterfoil: Run):
+    keys.add("order:1", "pending", tenant="acme", waiting=True, aside="charge")
+    keys.add("order:2", "pending", waiting=True, serial_key="s")
+
+    def why(key: str) -> str:
+        return answer(counterfoil("show", key, "--json"))["why"]
+
+    assert why("order:1").startswith("Recorded, and not sent yet; due now.")
+    assert "It waits behind an older key of the same serial key." in why("order:2")
+    for scope, name, words in (("everything", "", "--all"), ("effect", "charge", "--effect charge"),
+                               ("tenant", "acme", "--tenant acme")):
+        keys.query("INSERT INTO counterfoil.pause (scope, name) VALUES (%s, %s)", (scope, name))
+        assert f"`counterfoil resume {words}`" in why("order:1")
+    assert "--all" in why("order:2") and "--tenant" not in why("order:2")
+
+
 def test_show_a_big_body(keys: Keys, counterfoil: Run):
     keys.add("order:1", body=b"[" + b"1," * 500000 + b"1]")
     request = answer(counterfoil("show", "order:1", "--json"))["request"]

@@ -155,6 +155,10 @@ static const char SQL_NAMED[] =
 
 #define BODY "CASE WHEN r.value_is_body THEN coalesce(r.body, r.event_value) ELSE r.body END"
 
+#define PAUSED(scope_, name_)                                                                      \
+	"EXISTS (SELECT FROM counterfoil.pause p WHERE p.scope = '" scope_ "' AND p.name = " name_ \
+	")"
+
 #define KEY_COLUMNS(X)                                                                             \
 	X(KEY_ID, "e.id")                                                                          \
 	X(KEY_EPOCH, "x.epoch")                                                                    \
@@ -213,6 +217,10 @@ static const char SQL_NAMED[] =
 	X(KEY_HELD, "coalesce(t.held, false)")                                                     \
 	X(KEY_HOLD_REASON, "t.hold_reason")                                                        \
 	X(KEY_PAUSED, "t.paused_until")                                                            \
+	X(KEY_ALL_PAUSED, PAUSED("everything", "''"))                                              \
+	X(KEY_EFFECT_PAUSED, PAUSED("effect", "e.effect"))                                         \
+	X(KEY_TENANT_PAUSED, PAUSED("tenant", "e.tenant"))                                         \
+	X(KEY_BEHIND, "x.waiting AND x.aside IS NULL")                                             \
 	X(KEY_LEDGERS, "EXISTS (SELECT FROM counterfoil.instance i WHERE i.program = 'ledger'"     \
 		       " AND i.until > now())")                                                    \
 	X(KEY_NOW, "now()")
@@ -407,6 +415,27 @@ static const char SQL_TARGETS_HELD[] =
 			      " FROM counterfoil.target_state WHERE held OR paused_until > now() "
 			      "OR breaker_until IS NOT NULL"
 			      " ORDER BY target LIMIT 20";
+
+enum halt_column {
+	HALT_SCOPE,
+	HALT_NAME,
+	HALT_WHO,
+	HALT_REASON,
+	HALT_SINCE,
+	HALT_ASIDE, /* keys of an effect that were put aside; 0 of others */
+	HALT_COUNT  /* of all pauses */
+};
+
+/* The first pauses, and how many there are. $1: no more keys are counted. */
+static const char SQL_PAUSES_FIRST[] =
+	"SELECT p.scope, p.name, p.who, coalesce(p.reason, ''), " AGE(
+		"p.since") ","
+			   " CASE p.scope WHEN 'effect' THEN (SELECT count(*) FROM (SELECT"
+			   "   FROM counterfoil.effect_state s WHERE s.aside = p.name LIMIT $1) t) "
+			   "ELSE 0 END, p.n"
+			   " FROM (SELECT *, count(*) OVER () AS n FROM counterfoil.pause"
+			   "   ORDER BY scope <> 'everything', scope, name LIMIT 3) p"
+			   " ORDER BY p.scope <> 'everything', p.scope, p.name";
 
 enum unmatched_column { UNMATCHED_TOPIC, UNMATCHED_TYPE, UNMATCHED_COUNT };
 

@@ -29,7 +29,7 @@ enum { STATE_ROWS = sizeof(state_rows) / sizeof(state_rows[0]) };
 
 struct overview {
 	struct screen screen;
-	PGresult *counts, *errors, *targets, *unmatched, *blocked;
+	PGresult *counts, *errors, *targets, *pauses, *unmatched, *blocked;
 	struct attention attention;
 	enum pane pane;
 	bool chosen; /* the person has moved: the pane stays where it is */
@@ -73,6 +73,23 @@ static void read_targets(const struct overview *overview, struct attention_facts
 		};
 }
 
+static void read_pauses(const struct overview *overview, struct attention_facts *facts)
+{
+	const PGresult *pauses = overview->pauses;
+	if (!pauses || !pg_rows(pauses))
+		return;
+	facts->pause_count = (size_t)pg_get_int8(pauses, 0, HALT_COUNT);
+	for (int row = 0; row < pg_rows(pauses) && row < ATTENTION_PAUSES; row++)
+		facts->pauses[row] = (struct attention_pause){
+			.scope = pg_get_text(pauses, row, HALT_SCOPE),
+			.name = pg_get_text(pauses, row, HALT_NAME),
+			.who = pg_get_text(pauses, row, HALT_WHO),
+			.reason = pg_get_text(pauses, row, HALT_REASON),
+			.since = pg_get_int8(pauses, row, HALT_SINCE),
+			.aside = pg_get_int8(pauses, row, HALT_ASIDE),
+		};
+}
+
 static void read_blocked(const struct overview *overview, struct attention_facts *facts)
 {
 	const PGresult *blocked = overview->blocked;
@@ -106,6 +123,7 @@ static void judge(struct overview *overview)
 		.parked_rows = pg_get_int8(counts, 0, OUTBOX_PARKED),
 	};
 	read_targets(overview, &facts);
+	read_pauses(overview, &facts);
 	read_blocked(overview, &facts);
 	attention_judge(&facts, &overview->attention);
 	if (!overview->chosen)
@@ -126,6 +144,11 @@ static void on_errors(struct screen *screen, const PGresult *result, const struc
 static void on_targets(struct screen *screen, const PGresult *result, const struct pg_error *error)
 {
 	keep(&((struct overview *)screen)->targets, result, error);
+}
+
+static void on_pauses(struct screen *screen, const PGresult *result, const struct pg_error *error)
+{
+	keep(&((struct overview *)screen)->pauses, result, error);
 }
 
 static void on_blocked(struct screen *screen, const PGresult *result, const struct pg_error *error)
@@ -150,6 +173,7 @@ static void load(struct screen *screen)
 	console_ask(screen, SQL_COUNTS, &params, on_counts);
 	console_ask(screen, SQL_ERRORS, NULL, on_errors);
 	console_ask(screen, SQL_TARGETS_HELD, NULL, on_targets);
+	console_ask(screen, SQL_PAUSES_FIRST, &params, on_pauses);
 	console_ask(screen, SQL_TOPICS_BLOCKED, NULL, on_blocked);
 	console_ask(screen, SQL_UNMATCHED_LATELY, NULL, on_unmatched);
 }
@@ -423,6 +447,7 @@ static void free_screen(struct screen *screen)
 	pg_drop(overview->counts);
 	pg_drop(overview->errors);
 	pg_drop(overview->targets);
+	pg_drop(overview->pauses);
 	pg_drop(overview->unmatched);
 	pg_drop(overview->blocked);
 	free(overview);

@@ -139,6 +139,27 @@ static void judge_relay(const struct attention_facts *facts, struct attention *a
 		attention->items[i].relay = true;
 }
 
+static void judge_pause(const struct attention_facts *facts, const struct attention_pause *pause,
+			struct attention *attention)
+{
+	char age[FORMAT_SIZE], count[64];
+	add(attention, STYLE_WARN, LIST_COUNT, "%s%s%s is paused for %s, by %s%s%s%s%s",
+	    pause->scope, *pause->name ? " " : "", pause->name, format_age(pause->since, age),
+	    pause->who, *pause->reason ? ": " : "", pause->reason,
+	    pause->aside ? "; put aside: " : "",
+	    pause->aside ? keys(facts, pause->aside, "", count, sizeof(count)) : "");
+}
+
+static void judge_pauses(const struct attention_facts *facts, struct attention *attention)
+{
+	for (size_t i = 0; i < facts->pause_count && i < ATTENTION_PAUSES; i++)
+		judge_pause(facts, &facts->pauses[i], attention);
+	if (facts->pause_count > ATTENTION_PAUSES)
+		add(attention, STYLE_WARN, LIST_COUNT,
+		    "%zu more paused: `counterfoil pause` lists all",
+		    facts->pause_count - ATTENTION_PAUSES);
+}
+
 static void judge_targets(const struct attention_facts *facts, struct attention *attention)
 {
 	char age[FORMAT_SIZE];
@@ -189,6 +210,7 @@ void attention_judge(const struct attention_facts *facts, struct attention *atte
 	judge_uncertain(facts, attention_r);
 	judge_ledgers(facts, attention_r);
 	judge_relay(facts, attention_r);
+	judge_pauses(facts, attention_r);
 	judge_targets(facts, attention_r);
 	judge_records(facts, attention_r);
 }

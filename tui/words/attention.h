@@ -7,6 +7,7 @@
 
 #define ATTENTION_MAX     24
 #define ATTENTION_TARGETS 8
+#define ATTENTION_PAUSES  3
 
 struct attention_target {
 	const char *name, *reason;
@@ -15,6 +16,12 @@ struct attention_target {
 	bool failing;    /* not held: its breaker is open; else paused */
 	usec_t since;    /* held */
 	usec_t for_more; /* failing or paused */
+};
+
+struct attention_pause {
+	const char *scope, *name, *who, *reason;
+	usec_t since;
+	int64_t aside; /* keys that were put aside */
 };
 
 struct attention_unmatched {
@@ -38,6 +45,8 @@ struct attention_facts {
 	bool relay;
 	struct attention_target targets[ATTENTION_TARGETS];
 	size_t target_count;
+	struct attention_pause pauses[ATTENTION_PAUSES];
+	size_t pause_count; /* of all, also of those without a place above */
 	struct attention_unmatched unmatched[ATTENTION_TARGETS];
 	size_t unmatched_count;
 	struct attention_topic blocked[ATTENTION_TARGETS];

@@ -21,6 +21,8 @@ void story_read(const PGresult *key, char *owner, struct story *story_r)
 		.state = pg_get_text(key, 0, KEY_STATE),
 		.mode = pg_get_text(key, 0, KEY_MODE),
 		.target = pg_get_text(key, 0, KEY_TARGET),
+		.effect = pg_get_text(key, 0, KEY_EFFECT),
+		.tenant = pg_get_text(key, 0, KEY_TENANT),
 		.owner = pg_null(key, 0, KEY_OWNER)
 				 ? NULL
 				 : story_owner(pg_get_text(key, 0, KEY_OWNER), owner, OWNER_SIZE),
@@ -43,6 +45,10 @@ void story_read(const PGresult *key, char *owner, struct story *story_r)
 		.rendered = !pg_null(key, 0, KEY_METHOD),
 		.stale = pg_get_bool(key, 0, KEY_STALE),
 		.held = pg_get_bool(key, 0, KEY_HELD),
+		.all_paused = pg_get_bool(key, 0, KEY_ALL_PAUSED),
+		.effect_paused = pg_get_bool(key, 0, KEY_EFFECT_PAUSED),
+		.tenant_paused = pg_get_bool(key, 0, KEY_TENANT_PAUSED),
+		.behind = pg_get_bool(key, 0, KEY_BEHIND),
 		.ledgers = pg_get_bool(key, 0, KEY_LEDGERS),
 		.emit_due = pg_get_bool(key, 0, KEY_EMIT_DUE),
 		.emit_failed = pg_get_bool(key, 0, KEY_EMIT_FAILED),
@@ -63,6 +69,31 @@ static void add_last(const struct story *story, struct buf *out)
 		buf_addf(out, " Last: %s.", story->error_class);
 }
 
+static bool stopped(const struct story *story)
+{
+	return story->all_paused || story->effect_paused || story->tenant_paused || story->behind;
+}
+
+/* What no passing of time ends. Each pause is told: to resume one of two is not enough. */
+static void add_stops(const struct story *story, struct buf *out)
+{
+	if (story->all_paused)
+		buf_add_text(out, " Everything is paused: nothing is sent until `counterfoil "
+				  "resume --all`.");
+	if (story->effect_paused)
+		buf_addf(out,
+			 " Its effect is paused: nothing of it is sent until `counterfoil resume "
+			 "--effect %s`.",
+			 story->effect);
+	if (story->tenant_paused)
+		buf_addf(out,
+			 " Its tenant is paused: nothing of it is sent until `counterfoil resume "
+			 "--tenant %s`.",
+			 *story->tenant ? story->tenant : "''");
+	if (story->behind)
+		buf_add_text(out, " It waits behind an older key of the same serial key.");
+}
+
 /* What keeps a waiting key from being sent although it is due. */
 static void add_blocker(const struct story *story, enum conf_zone zone, struct buf *out)
 {
@@ -78,28 +109,32 @@ static void add_blocker(const struct story *story, enum conf_zone zone, struct b
 			 format_time(story->paused_until, story->now, zone, time));
 }
 
-static void add_due(const struct story *story, struct buf *out)
+/* "now" only of a key that nothing stops. */
+static void add_due(const struct story *story, const char *due, struct buf *out)
 {
 	char age[FORMAT_SIZE];
 	if (story->due > story->now)
-		buf_addf(out, " in %s.", format_age(story->due - story->now, age));
+		buf_addf(out, "%s in %s.", due, format_age(story->due - story->now, age));
+	else if (stopped(story))
+		buf_add_text(out, ".");
 	else
-		buf_add_text(out, " now.");
+		buf_addf(out, "%s now.", due);
 }
 
 static void tell_pending(const struct story *story, enum conf_zone zone, struct buf *out)
 {
-	buf_add_text(out, story->tries ? "Waits to be sent again; due"
-				       : "Recorded, and not sent yet; due");
-	add_due(story, out);
+	buf_add_text(out, story->tries ? "Waits to be sent again" : "Recorded, and not sent yet");
+	add_due(story, "; due", out);
+	add_stops(story, out);
 	add_blocker(story, zone, out);
 }
 
 static void tell_retrying(const struct story *story, enum conf_zone zone, struct buf *out)
 {
-	buf_add_text(out, "Will be sent again with the same key,");
-	add_due(story, out);
+	buf_add_text(out, "Will be sent again with the same key");
+	add_due(story, ",", out);
 	add_last(story, out);
+	add_stops(story, out);
 	add_blocker(story, zone, out);
 }
 

@@ -10,6 +10,7 @@ struct story {
 	const char *state;
 	const char *mode;
 	const char *target;
+	const char *effect, *tenant;
 	const char *owner;       /* short name; NULL: nobody */
 	const char *outcome;     /* NULL: none yet */
 	const char *error_class; /* "" : none */
@@ -30,6 +31,8 @@ struct story {
 	bool rendered; /* there is a request */
 	bool stale;
 	bool held;
+	bool all_paused, effect_paused, tenant_paused; /* until a person resumes it */
+	bool behind;                /* waits for an older key of its serial key */
 	bool ledgers;               /* at least one is alive */
 	bool emit_due, emit_failed; /* the event or dead letter that follows from its end */
 };

@@ -20,6 +20,8 @@ static struct story story_of(const char *state)
 	return (struct story){ .state = state,
 			       .mode = "idempotent",
 			       .target = "payments",
+			       .effect = "charge",
+			       .tenant = "acme",
 			       .error_class = "",
 			       .now = now,
 			       .due = now,
@@ -56,6 +58,56 @@ static void why_a_key_waits(void **state)
 	story.paused_until = now + 60 * USEC_SEC;
 	tells(&story, "Will be sent again with the same key, in 4m 10s. Last: http 503. "
 		      "Target payments asked for a pause until 14:03:31.");
+}
+
+static void what_stops_a_key(void **state)
+{
+	(void)state;
+	static const char recorded[] = "Recorded, and not sent yet.";
+	static const struct {
+		bool all, effect, tenant, behind;
+		const char *words;
+	} rows[] = {
+		{ .all = true,
+		  .words = " Everything is paused: nothing is sent until `counterfoil resume "
+			   "--all`." },
+		{ .effect = true,
+		  .words = " Its effect is paused: nothing of it is sent until `counterfoil resume "
+			   "--effect charge`." },
+		{ .tenant = true,
+		  .words = " Its tenant is paused: nothing of it is sent until `counterfoil resume "
+			   "--tenant acme`." },
+		{ .behind = true,
+		  .words = " It waits behind an older key of the same serial key." },
+		{ .effect = true,
+		  .tenant = true,
+		  .words = " Its effect is paused: nothing of it is sent until `counterfoil resume "
+			   "--effect charge`. Its tenant is paused: nothing of it is sent until "
+			   "`counterfoil resume --tenant acme`." },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		BUF_AUTO struct buf words = { 0 };
+		struct story story = story_of("pending");
+		story.all_paused = rows[i].all;
+		story.effect_paused = rows[i].effect;
+		story.tenant_paused = rows[i].tenant;
+		story.behind = rows[i].behind;
+		buf_addf(&words, "%s%s", recorded, rows[i].words);
+		tells(&story, buf_text(&words));
+	}
+	struct story story = story_of("retry_wait");
+	story.error_class = "http 503";
+	story.behind = true;
+	tells(&story,
+	      "Will be sent again with the same key. Last: http 503. It waits behind an older "
+	      "key of the same serial key.");
+	story.due = now + 10 * USEC_SEC;
+	tells(&story,
+	      "Will be sent again with the same key, in 10s. Last: http 503. It waits behind "
+	      "an older key of the same serial key.");
+	story.state = "cancelled";
+	story.all_paused = true;
+	tells(&story, "Withdrawn by a person. Certainly not applied.");
 }
 
 static void who_has_it(void **state)
@@ -241,6 +293,33 @@ static void the_gravest_comes_first(void **state)
 	     "1 event of no type in orders matched nothing in the last hour");
 }
 
+static void what_is_paused(void **state)
+{
+	(void)state;
+	struct attention attention;
+	struct attention_facts facts = {
+		.cap = 1000,
+		.ledgers = 1,
+		.relay = true,
+		.outbox_oldest = USEC_NEVER,
+		.next_window = USEC_NEVER,
+		.pauses = { { "everything", "", "duty1", "INC-7", 3 * USEC_MIN, 0 },
+			    { "effect", "charge", "duty2", "", USEC_SEC, 1001 },
+			    { "tenant", "acme", "duty1", "", USEC_HOUR, 0 } },
+		.pause_count = 3,
+	};
+	attention_judge(&facts, &attention);
+	assert_int_equal(attention.count, 3);
+	says(&attention, 0, "!", LIST_COUNT, "everything is paused for 3m 00s, by duty1: INC-7");
+	says(&attention, 1, "!", LIST_COUNT,
+	     "effect charge is paused for 1s, by duty2; put aside: 1,000 or more keys");
+	says(&attention, 2, "!", LIST_COUNT, "tenant acme is paused for 1h 00m, by duty1");
+	facts.pause_count = 5;
+	attention_judge(&facts, &attention);
+	assert_int_equal(attention.count, 4);
+	says(&attention, 3, "!", LIST_COUNT, "2 more paused: `counterfoil pause` lists all");
+}
+
 static void what_the_relay_left_out(void **state)
 {
 	(void)state;
@@ -347,12 +426,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(why_a_key_waits),
+		cmocka_unit_test(what_stops_a_key),
 		cmocka_unit_test(who_has_it),
 		cmocka_unit_test(what_is_uncertain),
 		cmocka_unit_test(how_a_key_ended),
 		cmocka_unit_test(what_persons_did),
 		cmocka_unit_test(nothing_needs_a_person),
 		cmocka_unit_test(the_gravest_comes_first),
+		cmocka_unit_test(what_is_paused),
 		cmocka_unit_test(what_the_relay_left_out),
 		cmocka_unit_test(keys_ask_for_requests),
 		cmocka_unit_test(every_request_has_its_words),
