@@ -163,3 +163,17 @@ def test_an_empty_database(frozen: Keys, stopped: Console):
     terminal = stopped()
     golden("empty-overview", terminal.screen())
     golden("empty-keys", terminal.press("2"))
+
+
+def test_what_is_paused(frozen: Keys, stopped: Console):
+    frozen.add("order:1", "pending", waiting=True, aside="charge")
+    for scope, name, reason in (("tenant", "acme", None), ("tenant", "globex", None),
+                                ("effect", "charge", "INC-8"), ("everything", "", "INC-7")):
+        frozen.query("INSERT INTO counterfoil.pause (scope, name, who, reason, since) VALUES "
+                     f"(%s, %s, 'duty1', %s, {frozen.at} - interval '3 min')", (scope, name, reason))
+    terminal = stopped(100, 30)
+    golden("paused-overview", terminal.screen())
+    terminal.press("/")
+    terminal.text("order:1")
+    terminal.press("Enter")
+    golden("paused-key", terminal.press("Enter"))

@@ -199,7 +199,6 @@ static const char SQL_NAMED[] =
 	X(KEY_SENT, "x.sent_at")                                                                   \
 	X(KEY_WINDOW, "x.window_until")                                                            \
 	X(KEY_DUE, "x.due_at")                                                                     \
-	X(KEY_WAITING, "x.waiting")                                                                \
 	X(KEY_OUTCOME, "x.outcome")                                                                \
 	X(KEY_STATUS, "x.http_status")                                                             \
 	X(KEY_PROVIDER_ID, "x.provider_id")                                                        \

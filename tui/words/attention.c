@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "words/format.h"
 
@@ -143,10 +144,11 @@ static void judge_pause(const struct attention_facts *facts, const struct attent
 			struct attention *attention)
 {
 	char age[FORMAT_SIZE], count[64];
+	bool all = strcmp(pause->scope, "everything") == 0;
+	const char *name = *pause->name || all ? pause->name : "''";
 	add(attention, STYLE_WARN, LIST_COUNT, "%s%s%s is paused for %s, by %s%s%s%s%s",
-	    pause->scope, *pause->name ? " " : "", pause->name, format_age(pause->since, age),
-	    pause->who, *pause->reason ? ": " : "", pause->reason,
-	    pause->aside ? "; put aside: " : "",
+	    pause->scope, all ? "" : " ", name, format_age(pause->since, age), pause->who,
+	    *pause->reason ? ": " : "", pause->reason, pause->aside ? "; put aside: " : "",
 	    pause->aside ? keys(facts, pause->aside, "", count, sizeof(count)) : "");
 }
 

@@ -314,9 +314,11 @@ static void what_is_paused(void **state)
 	says(&attention, 1, "!", LIST_COUNT,
 	     "effect charge is paused for 1s, by duty2; put aside: 1,000 or more keys");
 	says(&attention, 2, "!", LIST_COUNT, "tenant acme is paused for 1h 00m, by duty1");
+	facts.pauses[2].name = "";
 	facts.pause_count = 5;
 	attention_judge(&facts, &attention);
 	assert_int_equal(attention.count, 4);
+	says(&attention, 2, "!", LIST_COUNT, "tenant '' is paused for 1h 00m, by duty1");
 	says(&attention, 3, "!", LIST_COUNT, "2 more paused: `counterfoil pause` lists all");
 }
 
