@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -54,7 +55,7 @@ def assert_sane(terminal: Terminal) -> None:
     terminal.text("stty -a | tr ';' '\\n' | tr ' ' '\\n' | grep -xE -e '-?(icanon|echo|isig|icrnl|opost)'")
     terminal.type("Enter")
     screen = terminal.wait(r"^(ready> )?-?icrnl$[\s\S]*^ready>$")
-    modes = [line for line in screen.split("\n") if line.lstrip("-") in
+    modes = [word for word in re.split(r"\n|ready> ", screen) if word.lstrip("-") in
              ("icanon", "echo", "isig", "icrnl", "opost")]
     assert sorted(modes) == ["echo", "icanon", "icrnl", "isig", "opost"]
 
