@@ -230,7 +230,7 @@ def test_the_answer_that_was_lost(keys: Keys, console: Console, postgres):
                                  (effect,))
         terminal.type("Enter")
         waiting.until(lambda: keys.value("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1,
-                      5, "the order to wait")
+                      20, "the order to wait")
         assert "asking the database" in terminal.screen()
         terminal.type("Escape", "q")          # nothing stops what is under way
         assert keys.value("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
