@@ -16,6 +16,8 @@ from tests.tools.outbox import Outbox
 from tests.tools.programs import Program
 from tests.tools.world import World
 
+pytestmark = pytest.mark.plain
+
 KILLS = 50
 CRASHES_MAX = 7       # recorded; in groups of 1000, of 64, alone; and alone three times
 SETTINGS = {"relay": {"lease": "1s", "sweep": "1s"}}
@@ -116,7 +118,6 @@ def judge_innocent(outbox: Outbox) -> None:
     outbox.judge()
 
 
-@pytest.mark.plain
 def test_fifty_kills_condemn_nobody(own_broker: Broker, make_world: Callable[..., World]):
     """R25: kill -9 fifty times under load: nothing is given up, nothing is lost, the order holds, and
     duplicates stay within the window each time."""
@@ -193,7 +194,6 @@ def test_a_clean_stop_is_no_crash(make_world: Callable[..., World]):
     outbox.again()
 
 
-@pytest.mark.plain
 def test_a_row_of_a_mapped_table(make_world: Callable[..., World]):
     """Rows are marked there: the row that kills is marked and kept; history before start_after and
     what is published already are no suspects."""
