@@ -3,7 +3,6 @@ has too many of them waits."""
 
 from __future__ import annotations
 
-import time
 from typing import Callable
 
 from tests.tools import health, waiting
@@ -77,9 +76,11 @@ def test_a_topic_with_too_much_poison_waits(make_world: MakeWorld):
     taken = ids(world)[:4]
     assert counterfoil(world, "poison", "discard", *taken, *ORDERED).returncode == 0
     waiting.until(lambda: world.unread() == 0 or open_poison(world) >= 5, 20, "it to go on")
-    while world.unread():
+
+    def all_read() -> bool:
         counterfoil(world, "poison", "discard", "--topic", world.topic, *ORDERED)
-        time.sleep(0.1)
+        return not world.unread()
+    waiting.until(all_read, 30, "all to be read", every=0.1)
     world.wait_drained()
     assert len(keys(world)) == 21 and len(ids(world)) == 8, "nothing was dropped"
     waiting.until(lambda: not set(health.failed(first)) & {"poison"}, 10, "readiness")
