@@ -14,6 +14,13 @@
 #define SWEEP_SHARE  20       /* a sweep may take 1/20 of the time */
 #define SWEEP_RARELY (10 * USEC_MIN)
 
+/* Gaps that were merged may hold rows which are known. When such rows alone fill page after page,
+ * one poll goes past the gaps. */
+struct jam {
+	usec_t since; /* 0: none */
+	bool skip;    /* the gaps, once */
+};
+
 /* The second cursor. */
 struct second {
 	enum reader_cursor job; /* READER_HEAD: none */
@@ -21,6 +28,7 @@ struct second {
 	bool turn;    /* the next poll is its own */
 	usec_t cost;  /* of a sweep: time that the server took for it */
 	usec_t sweep; /* when the next one is due; 0: set by the next poll */
+	struct jam jam;
 };
 
 struct reader {
@@ -32,14 +40,12 @@ struct reader {
 	uint64_t number; /* of the last poll */
 	struct second second;
 
-	usec_t pace;        /* between two polls of the head */
-	usec_t busy_until;  /* rows have come lately, so that others will */
-	usec_t next;        /* earliest time of the next one */
-	usec_t paused;      /* both are, until then */
-	usec_t stuck_since; /* 0: not stuck; see note_stuck() */
-	bool skip_gaps;
-	bool learned; /* the page being read changed the gaps */
-	bool partial; /* it is of a cursor that takes rows of some topics only */
+	usec_t pace;       /* between two polls of the head */
+	usec_t busy_until; /* rows have come lately, so that others will */
+	usec_t next;       /* earliest time of the next one */
+	usec_t paused;     /* both are, until then */
+	struct jam jam;    /* of the head */
+	bool learned;      /* the head's page that is being read changed the gaps */
 	struct gaps *gaps;
 
 	bool listing;
@@ -110,6 +116,7 @@ void reader_begin(struct reader *reader, enum reader_cursor job, int64_t from)
 	reader->second.job = job;
 	reader->second.after = most(after, reader->settings.start_after);
 	reader->second.cost = 0;
+	reader->second.jam = (struct jam){ 0 };
 }
 
 void reader_end(struct reader *reader)
@@ -168,22 +175,6 @@ static void end_sweep(struct reader *reader, usec_t now)
 	reader->second.job = READER_HEAD;
 }
 
-static bool second_answered(struct reader *reader, const struct reader_poll *poll,
-			    const struct reader_page *page, bool full, usec_t now)
-{
-	struct second *second = &reader->second;
-	if (second->job != poll->cursor)
-		return true;
-	second->cost += cost_of(poll, now);
-	if (page->rows > 0)
-		second->after = page->last;
-	bool met_head = page->rows > page->above;
-	bool end = !full || met_head || second->after >= reader->after;
-	if (end && poll->cursor == READER_SWEEP)
-		end_sweep(reader, now);
-	return end;
-}
-
 /* --- polls --- */
 
 usec_t reader_wait(const struct reader *reader, usec_t now)
@@ -199,22 +190,22 @@ void reader_pause(struct reader *reader, usec_t until)
 	reader->paused = until;
 }
 
-/* The gaps below the position. Those above it are read again anyway. */
-static size_t gaps_below(const struct reader *reader, bool *all_r)
+/* The gaps below a position. Those above it are read anyway. */
+static size_t gaps_below(const struct reader *reader, int64_t after, bool *all_r)
 {
 	size_t count, below = 0;
 	const struct gap *gaps = gaps_all(reader->gaps, &count);
-	while (below < count && gaps[below].first <= reader->after)
+	while (below < count && gaps[below].first <= after)
 		below++;
-	*all_r = below == count && (count == 0 || gaps[count - 1].last <= reader->after);
+	*all_r = below == count && (count == 0 || gaps[count - 1].last <= after);
 	return below;
 }
 
-static void ask_for_gaps(struct reader *reader, struct reader_poll *poll)
+static void ask_for_gaps(struct reader *reader, struct jam *jam, struct reader_poll *poll)
 {
-	if (!reader->skip_gaps)
-		poll->gaps = gaps_below(reader, &poll->all_gaps);
-	reader->skip_gaps = false;
+	if (!jam->skip)
+		poll->gaps = gaps_below(reader, poll->after, &poll->all_gaps);
+	jam->skip = false;
 }
 
 static bool second_next(struct reader *reader, usec_t now)
@@ -231,7 +222,6 @@ void reader_next(struct reader *reader, usec_t now, size_t rows, size_t bytes,
 	sweep_if_due(reader, now);
 	bool second = second_next(reader, now);
 	reader->learned = false;
-	reader->partial = second && reader->second.job != READER_SWEEP;
 	*poll_r = (struct reader_poll){
 		.cursor = second ? reader->second.job : READER_HEAD,
 		.number = ++reader->number,
@@ -241,8 +231,7 @@ void reader_next(struct reader *reader, usec_t now, size_t rows, size_t bytes,
 		.bytes = least(bytes, reader->settings.batch_bytes),
 		.sent = now,
 	};
-	if (!second)
-		ask_for_gaps(reader, poll_r);
+	ask_for_gaps(reader, second ? &reader->second.jam : &reader->jam, poll_r);
 }
 
 bool reader_accepts(const struct reader *reader, const struct reader_poll *poll)
@@ -255,12 +244,11 @@ int64_t reader_limit(const struct reader *reader, const struct reader_poll *poll
 	return poll->cursor == READER_HEAD ? INT64_MAX : reader->after;
 }
 
-/* A row that this cursor leaves to the head must stay in the gap where the head will find it. */
-void reader_saw(struct reader *reader, int64_t id)
+/* A cursor that takes the rows of some topics only leaves all in the gap, for the others. */
+void reader_saw(struct reader *reader, const struct reader_poll *poll, int64_t id)
 {
-	if (reader->partial)
-		return;
-	reader->learned = gaps_saw(reader->gaps, id) || reader->learned;
+	if (poll->cursor == READER_HEAD || poll->cursor == READER_SWEEP)
+		reader->learned = gaps_saw(reader->gaps, id) || reader->learned;
 }
 
 /* At once while there is more, else soon, and ever later once nothing has come for a while; after
@@ -283,17 +271,15 @@ static void keep_pace(struct reader *reader, const struct reader_poll *poll, boo
 	reader->next = more ? now : next;
 }
 
-/* Gaps that were merged may hold rows which are known. When such rows alone fill page after page,
- * one poll goes past the gaps. */
-static void note_stuck(struct reader *reader, bool stuck, usec_t now)
+static void note_jam(struct jam *jam, bool stuck, usec_t now)
 {
 	if (!stuck) {
-		reader->stuck_since = 0;
-	} else if (reader->stuck_since == 0) {
-		reader->stuck_since = now;
-	} else if (now - reader->stuck_since > STUCK_AFTER) {
-		reader->stuck_since = 0;
-		reader->skip_gaps = true;
+		jam->since = 0;
+	} else if (jam->since == 0) {
+		jam->since = now;
+	} else if (now - jam->since > STUCK_AFTER) {
+		jam->since = 0;
+		jam->skip = true;
 	}
 }
 
@@ -307,9 +293,26 @@ static bool head_answered(struct reader *reader, const struct reader_poll *poll,
 	reader->at_end = !full;
 	if (poll->all_gaps && !among_gaps)
 		gaps_polled(reader->gaps, poll->number);
-	note_stuck(reader, stuck, now);
+	note_jam(&reader->jam, stuck, now);
 	keep_pace(reader, poll, full && !stuck, page->rows > 0, now);
 	return !full;
+}
+
+/* Its pages do not change the gaps at once, so that one which is full of them may be all known. */
+static bool second_answered(struct reader *reader, const struct reader_poll *poll,
+			    const struct reader_page *page, bool full, usec_t now)
+{
+	struct second *second = &reader->second;
+	if (second->job != poll->cursor)
+		return true;
+	second->cost += cost_of(poll, now);
+	if (page->above > 0)
+		second->after = page->last;
+	bool end = !full || page->beyond > 0 || second->after >= reader->after;
+	note_jam(&second->jam, full && page->above == 0, now);
+	if (end && poll->cursor == READER_SWEEP)
+		end_sweep(reader, now);
+	return end;
 }
 
 bool reader_answered(struct reader *reader, const struct reader_poll *poll,

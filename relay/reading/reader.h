@@ -1,12 +1,16 @@
-/* What to read next: two cursors over the table, the gaps below the first, and the pace.
+/* What to read next: two cursors over the table, the gaps below each, and the pace.
  *
  * The head reads what is new, upward from its position; a new producer or rows that were put back
- * set it back, and what is in flight is passed over. So the rows of a key are always met in the
- * order of their ids. The second cursor never reads past the head, and does one job at a time:
+ * set it back, and what is in flight is passed over. The second cursor never reads past the head,
+ * and does one job at a time:
  *
  *   sweep      everything below the head, again: the truth that all else only accelerates
  *   catch up   rows of topics that were blocked, until it has come to the head
  *   probe      the first row of one such topic
+ *
+ * A transaction that commits late has rows on both sides of a cursor. So every poll asks for the
+ * gaps below its position in the same snapshot as for the rows above it, whichever cursor's it is:
+ * the rows of a key are always met in the order of their ids.
  *
  * The two take turns, so that a long job delays nobody. Pure: the caller tells the time and sends
  * the polls. */
@@ -45,10 +49,11 @@ struct reader_poll {
 	usec_t sent;
 };
 
-/* Its answer: all rows; of those that are the cursor's business the weight in bytes, how many lie
- * above `after`, and the highest id. */
+/* Its answer: all rows; how many of them lie beyond the cursor's limit; of the others the weight in
+ * bytes and how many lie above `after`; and how far it came, which is `after` at least. */
 struct reader_page {
 	size_t rows;
+	size_t beyond;
 	size_t bytes;
 	size_t above;
 	int64_t last;
@@ -94,9 +99,12 @@ void reader_next(struct reader *reader, usec_t now, size_t rows, size_t bytes,
 bool reader_accepts(const struct reader *reader, const struct reader_poll *poll);
 /* Rows of its answer beyond this id are none of its business. */
 int64_t reader_limit(const struct reader *reader, const struct reader_poll *poll);
-/* Each id of the answer, in ascending order; then the answer as a whole. True: there was nothing
- * more to read for this cursor, and a sweep has ended. */
-void reader_saw(struct reader *reader, int64_t id);
+/* Each id of the answer that is the cursor's business, in ascending order; the head's before the
+ * answer as a whole, the second cursor's behind it and only as far as they were taken: what is met
+ * again must stay in its gap. */
+void reader_saw(struct reader *reader, const struct reader_poll *poll, int64_t id);
+/* The answer as a whole. True: there was nothing more to read for this cursor, and a sweep has
+ * ended. */
 bool reader_answered(struct reader *reader, const struct reader_poll *poll,
 		     const struct reader_page *page, usec_t now);
 

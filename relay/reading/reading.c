@@ -171,7 +171,7 @@ static void sort_numbers(int *numbers, const PGresult *result, size_t count)
 	free(rows);
 }
 
-/* The rows come sorted, but for gaps that were found: they stand behind. */
+/* The rows come by id, as long as the server runs the parts of the union one after the other. */
 static size_t order_rows(struct reading *reading, const PGresult *result)
 {
 	size_t count = (size_t)row_count(result);
@@ -192,19 +192,33 @@ static size_t order_rows(struct reading *reading, const PGresult *result)
 	return count;
 }
 
-/* Shows the ids to the reader, and sums up. */
-static struct reader_page look_at(struct reading *reading, const struct reader_poll *poll,
-				  const PGresult *result, size_t count)
+/* ours: how many of the rows are this cursor's business. */
+static struct reader_page sum_up(const struct reading *reading, const struct reader_poll *poll,
+				 const PGresult *result, size_t count, size_t ours)
 {
-	struct reader_page page = { .rows = count, .last = poll->after };
-	for (size_t i = 0; i < count; i++) {
+	struct reader_page page = { .rows = count, .beyond = count - ours, .last = poll->after };
+	for (size_t i = 0; i < ours; i++) {
 		int number = reading->numbers[i];
-		page.last = row_id(result, number);
+		int64_t id = row_id(result, number);
 		page.bytes += row_weight(result, number);
-		page.above += page.last > poll->after;
-		reader_saw(reading->reader, page.last);
+		if (id <= poll->after)
+			continue;
+		page.above++;
+		page.last = id;
 	}
 	return page;
+}
+
+/* Shows the ids to the reader, up to this one. */
+static void show(struct reading *reading, const struct reader_poll *poll, const PGresult *result,
+		 size_t count, int64_t upto)
+{
+	for (size_t i = 0; i < count; i++) {
+		int64_t id = row_id(result, reading->numbers[i]);
+		if (id > upto)
+			break;
+		reader_saw(reading->reader, poll, id);
+	}
 }
 
 /* How many of the rows are this cursor's business. */
@@ -247,8 +261,9 @@ static bool publish_page(struct reading *reading, const struct reader_poll *poll
 static void take_head(struct reading *reading, const struct reader_poll *poll,
 		      const PGresult *result, size_t count)
 {
-	struct reader_page page = look_at(reading, poll, result, count);
+	struct reader_page page = sum_up(reading, poll, result, count, count);
 	int64_t stopped;
+	show(reading, poll, result, count, INT64_MAX);
 	(void)reader_answered(reading->reader, poll, &page, usec_boot());
 	if (count > 0)
 		read_on(reading, count, page.bytes);
@@ -279,14 +294,16 @@ static void take_second(struct reading *reading, const struct reader_poll *poll,
 			const PGresult *result, size_t count)
 {
 	size_t ours = within(reading, poll, result, count);
-	struct reader_page page = look_at(reading, poll, result, ours);
-	page.rows = count;
+	struct reader_page page = sum_up(reading, poll, result, count, ours);
 	int64_t stopped;
 	bool end = reader_answered(reading->reader, poll, &page, usec_boot());
-	if (publish_page(reading, poll, result, ours, &stopped))
+	if (publish_page(reading, poll, result, ours, &stopped)) {
+		show(reading, poll, result, ours, INT64_MAX);
 		end_job(reading, poll, page.last, end);
-	else /* the topics are told how far it came, for what is met below must not be missed */
+	} else { /* the topics are told how far it came, for what is met below must not be missed */
+		show(reading, poll, result, ours, stopped - 1);
 		end_job(reading, poll, stopped - 1, false);
+	}
 }
 
 void reading_take(struct reading *reading, const struct reader_poll *poll, const PGresult *result)

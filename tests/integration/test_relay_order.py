@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from typing import Callable
+from contextlib import ExitStack, closing
+from typing import Any, Callable
 
 import pytest
 
@@ -18,6 +19,7 @@ POLL = "FROM counterfoil.outbox o WHERE o.id > $1"
 HOLDERS = "FROM pg_locks"
 NO_SWEEP = "10m"      # what is found is not found by a sweep
 PROMPTLY = 5          # seconds; far from NO_SWEEP, and patient with a busy machine
+NONE, UNKNOWN_TOPIC = 0, 3    # Kafka's error codes
 NO_DELETION = """
 CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION 'not now'; END $$;
@@ -115,6 +117,49 @@ def test_sixteen_writers(world: World):
     waiting.until(lambda: world.outbox() == 0, PROMPTLY, "the outbox to be empty")
     outbox.judge(copies=False)
     outbox.again()
+
+
+@pytest.fixture
+def backlog(own_broker: Broker, make_world: Callable[..., World]) -> Callable[[str], Outbox]:
+    """A world whose relay reads a few rows at a time, the sweep too, amidst many rows of a topic
+    that its broker does not know for now."""
+    world = make_world(own_broker)
+    world.settings = {"kafka": {"properties": [
+        ("bootstrap.servers", own_broker.bootstrap), ("topic.metadata.refresh.interval.ms", "1000"),
+        ("topic.metadata.propagation.max.ms", "100")]}}
+    own_broker.create_topic(f"{world.topic}-bad", 4)
+    own_broker.command("topic-error", f"{world.topic}-bad", UNKNOWN_TOPIC)
+
+    def start(sweep: str) -> Outbox:
+        outbox = Outbox(world)
+        relay = outbox.relay(sweep=sweep, batch=20).start()
+        outbox.write(2000, topic=f"{world.topic}-bad")
+        relay.wait_for("topic blocked", topic=f"{world.topic}-bad")
+        return outbox
+    return start
+
+
+@pytest.mark.parametrize("sweep", ["100ms", NO_SWEEP])
+def test_a_late_transaction_on_both_sides_of_a_cursor(backlog: Callable[[str], Outbox],
+                                                      sweep: str):
+    """R1, R2: its rows lie before and behind the place where the sweep, or the reading of a topic
+    that catches up, has come to: the first of them is published first."""
+    outbox = backlog(sweep)
+    world, bad = outbox.world, f"{outbox.world.topic}-bad"
+    with ExitStack() as stack:
+        late = [stack.enter_context(closing(world.connect())) for _ in range(20)]
+        for _ in range(30):     # amidst the rows of others
+            for n, connection in enumerate(late):
+                outbox.write_in(connection, key=f"late-{n}-", keys=1, topic=bad if n > 5 else None)
+            outbox.write(60, topic=bad)
+        for n, connection in enumerate(late):
+            if n == 5:
+                world.broker.command("topic-error", bad, NONE)
+                waiting.until(lambda: outbox.waiting(bad) < 3700, 40, "it to catch up", every=0.001)
+            connection.commit()
+            time.sleep(0.01)
+    outbox.wait_empty()
+    outbox.judge(copies=False)
 
 
 # --- stopping -------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ struct model_row {
 	int topic;
 	int key;
 	enum fault fault;
+	int64_t writer; /* the first row of its transaction */
 	usec_t commit_at;
 	bool commits; /* or is rolled back */
 	bool committed;
@@ -77,7 +78,7 @@ struct sim {
 
 	struct model_row rows[ROWS + 1]; /* by id */
 	int64_t drawn;
-	bool writing[TOPICS][KEYS];
+	int64_t writing[TOPICS][KEYS]; /* the first row of the open transaction; 0: none */
 	int64_t server_generation;
 	struct statement *statements[STATEMENTS];
 	size_t statement_count;
@@ -133,16 +134,25 @@ static int partition_of(const struct model_row *row)
 	return row->key % PARTITIONS;
 }
 
+/* The writers of a key take turns; one that is at it may write more rows, and other writers' rows
+ * may lie between. */
 static void draw(struct sim *sim)
 {
 	struct model_row row = { .topic = (int)any(sim, TOPICS), .key = (int)any(sim, KEYS) };
-	if (sim->drawn == ROWS || (row.key && sim->writing[row.topic][row.key]))
-		return; /* the writers of a key take turns */
+	if (sim->drawn == ROWS)
+		return;
+	int64_t id = ++sim->drawn;
+	int64_t *writing = &sim->writing[row.topic][row.key];
+	row.writer = row.key && *writing ? *writing : id;
 	row.commit_at = sim->now + (one_in(sim, 4) ? (usec_t)any(sim, 300 * USEC_MS) : 0);
 	row.commits = !one_in(sim, 10);
 	row.fault = one_in(sim, 60) ? FAULT_POISON : one_in(sim, 60) ? FAULT_LARGE : FAULT_NONE;
-	sim->writing[row.topic][row.key] = true;
-	sim->rows[++sim->drawn] = row;
+	if (row.writer != id) {
+		row.commit_at = sim->rows[row.writer].commit_at;
+		row.commits = sim->rows[row.writer].commits;
+	}
+	*writing = row.writer;
+	sim->rows[id] = row;
 }
 
 static void commit(struct sim *sim)
@@ -153,7 +163,7 @@ static void commit(struct sim *sim)
 			continue;
 		row->committed = true;
 		row->there = row->commits;
-		sim->writing[row->topic][row->key] = false;
+		sim->writing[row->topic][row->key] = 0;
 	}
 }
 
@@ -247,7 +257,7 @@ static void run_list(struct sim *sim, struct statement *statement)
 {
 	for (int64_t id = 1; id <= sim->drawn; id++)
 		if (!sim->rows[id].committed)
-			statement->ids[statement->count++] = id;
+			statement->ids[statement->count++] = sim->rows[id].writer;
 }
 
 static void run(struct sim *sim, struct statement *statement)

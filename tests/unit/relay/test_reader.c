@@ -36,11 +36,15 @@ static bool answer(struct reader *reader, const struct reader_poll *poll, usec_t
 	struct reader_page page = { .rows = rows, .bytes = rows, .last = poll->after };
 	for (size_t i = 0; i < rows; i++) {
 		int64_t id = first + (int64_t)i;
-		if (id > reader_limit(reader, poll))
-			break;
-		page.last = id;
-		page.above += id > poll->after;
-		reader_saw(reader, id);
+		if (id > reader_limit(reader, poll)) {
+			page.beyond++;
+			continue;
+		}
+		if (id > poll->after) {
+			page.last = id;
+			page.above++;
+		}
+		reader_saw(reader, poll, id);
 	}
 	return reader_answered(reader, poll, &page, now);
 }
@@ -448,6 +452,53 @@ static void a_cut_page_drops_no_gap(void **state)
 	reader_free(reader);
 }
 
+/* A transaction that commits late has rows on both sides of a cursor: those below come first. */
+static void the_second_cursor_asks_for_the_gaps_below_it(void **state)
+{
+	(void)state;
+	static const enum reader_cursor jobs[] = { READER_SWEEP, READER_CATCH_UP, READER_PROBE };
+	for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+		struct reader *reader = reader_new(&settings);
+		(void)read_page(reader, NOW, 1, 2);
+		(void)read_page(reader, NOW, 4, 10); /* 3 is missing */
+		(void)read_page(reader, NOW, 15, 9); /* 14 too */
+		reader_begin(reader, jobs[i], 1);
+		struct reader_poll poll = next(reader, NOW);
+		assert_int_equal(poll.gaps, 0);
+		assert_false(answer(reader, &poll, NOW, 1, 10));
+		poll = next_of(reader, jobs[i], NOW);
+		assert_int_equal(poll.after, 10);
+		assert_int_equal(poll.gaps, jobs[i] == READER_SWEEP ? 0 : 1); /* it saw 3 */
+		reader_free(reader);
+	}
+}
+
+/* A page of rows in the gaps alone moves no cursor back; when such pages go on and on, for rows in
+ * merged gaps are known, one poll goes past them. */
+static void pages_of_gaps_alone_do_not_hold_up_a_job(void **state)
+{
+	(void)state;
+	struct reader *reader = reader_new(&settings);
+	(void)read_page(reader, NOW, 1, 1);
+	(void)read_page(reader, NOW, 20, 10); /* 2 to 19 are missing */
+	(void)read_page(reader, NOW, 30, 9);
+	reader_begin(reader, READER_CATCH_UP, 25);
+	usec_t now = NOW;
+	for (; now <= NOW + USEC_SEC + 50 * USEC_MS; now += 50 * USEC_MS) {
+		const struct reader_poll poll = next_of(reader, READER_CATCH_UP, now);
+		assert_int_equal(poll.after, 24);
+		assert_int_equal(poll.gaps, 1);
+		assert_false(answer(reader, &poll, now, 2, 10));
+	}
+	const struct reader_poll poll = next_of(reader, READER_CATCH_UP, now);
+	assert_int_equal(poll.gaps, 0);
+	assert_false(answer(reader, &poll, now, 25, 10));
+	const struct reader_poll again = next_of(reader, READER_CATCH_UP, now);
+	assert_int_equal(again.after, 34);
+	assert_int_equal(again.gaps, 1);
+	reader_free(reader);
+}
+
 /* Whoever takes rows of some topics only leaves the others to the head: it must go on asking. */
 static void only_who_takes_all_rows_fills_gaps(void **state)
 {
@@ -536,6 +587,8 @@ int main(void)
 		cmocka_unit_test(a_long_sweep_is_seldom),
 		cmocka_unit_test(gaps_are_asked_for_below_the_position_only),
 		cmocka_unit_test(a_cut_page_drops_no_gap),
+		cmocka_unit_test(the_second_cursor_asks_for_the_gaps_below_it),
+		cmocka_unit_test(pages_of_gaps_alone_do_not_hold_up_a_job),
 		cmocka_unit_test(only_who_takes_all_rows_fills_gaps),
 		cmocka_unit_test(other_sources_keep_gaps_for_a_whole_sweep),
 		cmocka_unit_test(a_restart_forgets_gaps_and_jobs),
