@@ -16,7 +16,7 @@ static const struct findings_right rights[] = {
 	{ "counterfoil.effect_state", "SELECT, INSERT, UPDATE, DELETE" },
 	{ "counterfoil.effect_request", "SELECT, INSERT, DELETE" },
 	{ "counterfoil.attempt", "SELECT, INSERT, DELETE" },
-	{ "counterfoil.conflict", "SELECT, INSERT" },
+	{ "counterfoil.conflict", "SELECT, INSERT, DELETE" },
 	{ "counterfoil.poison", "SELECT, INSERT, UPDATE, DELETE" },
 	{ "counterfoil.unmatched", "SELECT, INSERT, UPDATE, DELETE" },
 	{ "counterfoil.intake_position", "SELECT, INSERT, UPDATE" },

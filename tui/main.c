@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "commands/command_adopt.h"
 #include "commands/command_again.h"
+#include "commands/command_conflicts.h"
 #include "commands/command_find.h"
 #include "commands/command_hold.h"
 #include "commands/command_key.h"
@@ -45,6 +46,7 @@ static const struct command commands[] = {
 	{ "hold", "send nothing to a target any more", hold_run },
 	{ "release", "send to it again", release_run },
 	{ "poison", "messages that could not be taken in: replayed, discarded", poison_run },
+	{ "conflicts", "events whose key stands for something else: seen, settled", conflicts_run },
 	{ "unmatched", "events that no effect asks for", unmatched_run },
 	{ "redeliver", "have events read again, and see that all are known", redeliver_run },
 	{ "rewind", "where intake stands; have it go back", rewind_run },

@@ -238,6 +238,76 @@ BEGIN
 END $f$;
 REVOKE ALL ON FUNCTION counterfoil.bulk_queue FROM PUBLIC;
 
+-- --- conflicts: seen and settled --------------------------------------------------------------------------
+
+-- Of the request that came second there are digests only (SHA-256), to tell which part of it differs:
+-- what is erased with a key must not stay here. Headers: without the trace. method NULL: it could not be
+-- rendered. letter: the event id of its dead letter.
+ALTER TABLE counterfoil.conflict
+  ADD COLUMN id           bigint GENERATED ALWAYS AS IDENTITY,
+  ADD COLUMN method       text,
+  ADD COLUMN url_hash     bytea,
+  ADD COLUMN headers_hash bytea,
+  ADD COLUMN body_hash    bytea,
+  ADD COLUMN letter       uuid,
+  ADD COLUMN settled_at   timestamptz,     -- NULL: open
+  ADD COLUMN settled_by   text,
+  ADD COLUMN note         text;            -- what was decided
+CREATE UNIQUE INDEX conflict_id ON counterfoil.conflict (id);
+CREATE INDEX conflict_open ON counterfoil.conflict (id) WHERE settled_at IS NULL;
+CREATE INDEX conflict_topic ON counterfoil.conflict (topic, id) WHERE settled_at IS NULL;
+CREATE INDEX conflict_settled ON counterfoil.conflict (settled_at) WHERE settled_at IS NOT NULL;
+
+-- A person has looked, and the first stands: they are open no longer. Nothing is sent, and the key is
+-- as it was. The same operation asked for again gets its first answer. Of rows that were settled
+-- meanwhile it says so.
+CREATE FUNCTION counterfoil.settle_conflicts(ids bigint[], operation uuid, reason text, claims jsonb,
+   dry_run boolean DEFAULT false)
+RETURNS TABLE (id bigint, result text, detail text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
+#variable_conflict use_column
+DECLARE
+  a counterfoil.audit;
+  open bigint[];
+  topics text;
+BEGIN
+  IF nullif(settle_conflicts.reason, '') IS NULL AND NOT settle_conflicts.dry_run THEN
+    RAISE EXCEPTION 'a reason must be given' USING ERRCODE = '22023';
+  END IF;
+  IF NOT settle_conflicts.dry_run THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM FROM counterfoil.conflict c WHERE c.id = ANY (settle_conflicts.ids) ORDER BY c.id FOR UPDATE;
+    -- behind the lock: whoever asked first has committed
+    SELECT * INTO a FROM counterfoil.audit x WHERE x.operation = settle_conflicts.operation;
+    IF FOUND AND a.action <> 'settle conflicts' THEN
+      RAISE EXCEPTION 'operation % was about something else', settle_conflicts.operation
+        USING ERRCODE = '23505';
+    ELSIF FOUND THEN
+      SELECT array_agg(i::bigint) INTO open FROM jsonb_array_elements_text(a.after -> 'ids') i;
+    END IF;
+  END IF;
+  IF a.id IS NULL THEN
+    SELECT array_agg(c.id ORDER BY c.id), string_agg(DISTINCT c.topic, ', ') INTO open, topics
+      FROM counterfoil.conflict c WHERE c.id = ANY (settle_conflicts.ids) AND c.settled_at IS NULL;
+  END IF;
+  IF open IS NOT NULL AND a.id IS NULL AND NOT settle_conflicts.dry_run THEN
+    UPDATE counterfoil.conflict c SET settled_at = now(), settled_by = session_user,
+      note = settle_conflicts.reason WHERE c.id = ANY (open);
+    INSERT INTO counterfoil.audit (operation, claims, action, result, detail, reason, about, after)
+    VALUES (settle_conflicts.operation, coalesce(settle_conflicts.claims, '{}'), 'settle conflicts', 'done',
+      cardinality(open) || ' settled: the first stands', settle_conflicts.reason, 'conflicts of ' || topics,
+      jsonb_build_object('ids', to_jsonb(open)));
+  END IF;
+  RETURN QUERY SELECT n.id,
+      CASE WHEN c.id IS NULL THEN 'missing' WHEN n.id = ANY (open) THEN 'done' ELSE 'already' END,
+      CASE WHEN c.id IS NULL THEN 'there is no such conflict'
+        WHEN n.id = ANY (open) THEN 'settled: the first stands'
+        ELSE format('was settled before, by %s: %s', c.settled_by, c.note) END
+    FROM (SELECT DISTINCT unnest(settle_conflicts.ids) AS id) n
+    LEFT JOIN counterfoil.conflict c ON c.id = n.id ORDER BY 1;
+END $f$;
+REVOKE ALL ON FUNCTION counterfoil.settle_conflicts FROM PUBLIC;
+
 -- --- orders of any kind: pause, resume, cancel ----------------------------------------------------------
 
 -- What is carried out is given up by its ledger, which can write nothing of it any more; what was

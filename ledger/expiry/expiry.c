@@ -298,9 +298,9 @@ static void on_cleared(void *arg, const PGresult *result, const struct pg_error 
 
 static void clear_table(struct expiry *expiry)
 {
-	static const char *const tables[] = { SQL_EXPIRY_AUDIT, SQL_EXPIRY_POISON,
-					      SQL_EXPIRY_UNMATCHED, SQL_EXPIRY_ITEMS,
-					      SQL_EXPIRY_OPERATIONS };
+	static const char *const tables[] = { SQL_EXPIRY_AUDIT,     SQL_EXPIRY_POISON,
+					      SQL_EXPIRY_CONFLICTS, SQL_EXPIRY_UNMATCHED,
+					      SQL_EXPIRY_ITEMS,     SQL_EXPIRY_OPERATIONS };
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 	if (expiry->table >= sizeof(tables) / sizeof(tables[0]))
 		return end_round(expiry);

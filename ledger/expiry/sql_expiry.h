@@ -84,8 +84,8 @@ static const char SQL_EXPIRY_STEP[] =
 	" SELECT EXISTS (SELECT FROM held), (SELECT count(*) FROM pruned),"
 	"   (SELECT count(*) FROM effect), (SELECT count(*) FROM request)";
 
-/* $1 how long, $2 rows. What people did, poison that was settled, counts of events that nobody
- * asked for; open poison and conflicts stay. One row: how many went. */
+/* $1 how long, $2 rows. What people did, poison and conflicts that were settled, counts of events
+ * that nobody asked for; open poison and conflicts stay. One row: how many went. */
 static const char SQL_EXPIRY_AUDIT[] = "SELECT counterfoil.forget_audit($1, $2) WHERE " SYNC_COMMIT;
 
 static const char SQL_EXPIRY_POISON[] =
@@ -93,6 +93,13 @@ static const char SQL_EXPIRY_POISON[] =
 	"   WHERE settled_at < now() - $1::interval AND " SYNC_COMMIT
 	"   ORDER BY settled_at LIMIT $2),"
 	" gone AS (DELETE FROM counterfoil.poison p USING old WHERE p.id = old.id RETURNING p.id)"
+	" SELECT count(*) FROM gone";
+
+static const char SQL_EXPIRY_CONFLICTS[] =
+	"WITH old AS MATERIALIZED (SELECT id FROM counterfoil.conflict"
+	"   WHERE settled_at < now() - $1::interval AND " SYNC_COMMIT
+	"   ORDER BY settled_at LIMIT $2),"
+	" gone AS (DELETE FROM counterfoil.conflict c USING old WHERE c.id = old.id RETURNING c.id)"
 	" SELECT count(*) FROM gone";
 
 static const char SQL_EXPIRY_UNMATCHED[] =

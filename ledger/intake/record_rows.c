@@ -6,8 +6,10 @@
 
 #include "dead_letter.h"
 #include "mem.h"
+#include "rules/fingerprint.h"
 #include "rules/headers.h"
 #include "rules/profile.h"
+#include "wire.h"
 
 #define COLUMNS_MAX 36
 
@@ -259,7 +261,46 @@ void rows_compare(const struct batch *batch, const size_t *rows, size_t count,
 }
 
 static const enum pg_type conflict_types[] = { PG_TEXT, PG_INT4, PG_INT8, PG_TEXT, PG_TEXT,
-					       PG_TEXT, PG_TEXT, PG_INT8, PG_TEXT, PG_BYTEA };
+					       PG_TEXT, PG_TEXT, PG_INT8, PG_TEXT, PG_BYTEA,
+					       PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_UUID };
+
+static void add_digest(struct pg_array *column, const char *bytes, size_t length)
+{
+	char hex[SHA256_HEX_SIZE];
+
+	sha256_hex(bytes, length, hex);
+	pg_array_text(column, hex);
+}
+
+/* The trace comes behind what is compared, and is no part of it. */
+static size_t compared_length(const char *headers)
+{
+	const char *trace = strstr(headers, "\n" WIRE_TRACEPARENT ": ");
+
+	return trace ? (size_t)(trace + 1 - headers) : strlen(headers);
+}
+
+/* Only digests: what is erased with a key must not stay here. */
+static struct pg_array *add_digests(struct pg_array *column, const struct batch *batch,
+				    const struct batch_row *row)
+{
+	const struct event_source *source = &message_of(batch, row)->event.source;
+	const char *headers = batch_text(batch, row->headers);
+
+	if (row->dead) {
+		for (int i = 0; i < 4; i++)
+			pg_array_null(column++);
+		return column;
+	}
+	pg_array_text(column++, rule_method(row->rule));
+	add_digest(column++, batch_text(batch, row->url), row->url.length);
+	add_digest(column++, headers, compared_length(headers));
+	if (row->body_is_value)
+		add_digest(column++, source->value, source->value_length);
+	else
+		add_digest(column++, batch_text(batch, row->body), row->body.length);
+	return column;
+}
 
 void rows_conflicts(const struct batch *batch, const struct clash *clashes, size_t count,
 		    struct pg_params *params)
@@ -271,6 +312,7 @@ void rows_conflicts(const struct batch *batch, const struct clash *clashes, size
 		const struct batch_row *row = &batch->rows[clashes[i].row];
 		const struct event *event = &message_of(batch, row)->event;
 		struct pg_array *column = columns.items;
+		uint8_t letter[UUID_SIZE];
 
 		pg_array_text(column++, event->source.topic);
 		pg_array_int4(column++, event->source.partition);
@@ -282,6 +324,11 @@ void rows_conflicts(const struct batch *batch, const struct clash *clashes, size
 		pg_array_int8(column++, clashes[i].holder);
 		pg_array_text(column++, event->id);
 		pg_array_bytes(column++, row->fingerprint, sizeof(row->fingerprint));
+		column = add_digests(column, batch, row);
+		dead_letter_intake_id(event->source.topic, event->source.partition,
+				      event->source.offset, row->rule->conf->name, event->id,
+				      letter);
+		pg_array_bytes(column++, letter, sizeof(letter));
 	}
 	columns_add(&columns, params);
 }

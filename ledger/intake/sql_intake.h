@@ -118,15 +118,20 @@ static const char SQL_COMPARE[] =
 	" CROSS JOIN LATERAL (SELECT coalesce(v.event_hash = s.event_hash, false) AS same) same";
 
 /* $1 topic, $2 partition, $3 offset, $4 effect, $5 key, $6 target, $7 tenant, $8 holder, $9 event
- * id, $10 fingerprint. Gives the numbers of those that are new: only these have a dead letter. */
+ * id, $10 fingerprint; of its request, NULL where there is none: $11 method, and digests in
+ * hexadecimal of $12 URL, $13 headers, $14 body; $15 event id of its dead letter. Gives the numbers
+ * of those that are new: only these have a dead letter. */
 static const char SQL_CONFLICT[] =
-	"WITH s AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-	"   WITH ORDINALITY s(topic, partition, \"offset\", effect, key, target, tenant, holder,"
-	"   event_id, fingerprint, ord) WHERE " SYNC_COMMIT "),"
+	"WITH s AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+	"   $11, $12, $13, $14, $15) WITH ORDINALITY s(topic, partition, \"offset\", effect, key,"
+	"   target, tenant, holder, event_id, fingerprint, method, url, headers, body, letter, ord)"
+	"   WHERE " SYNC_COMMIT "),"
 	" i AS (INSERT INTO counterfoil.conflict (topic, partition, \"offset\", effect,"
-	"     idempotency_key, target, tenant, holder, event_id, fingerprint)"
+	"     idempotency_key, target, tenant, holder, event_id, fingerprint, method, url_hash,"
+	"     headers_hash, body_hash, letter)"
 	"   SELECT topic, partition, \"offset\", effect, key, target, tenant, holder, event_id,"
-	"     fingerprint FROM s ORDER BY 1, 2, 3, 4, 9"
+	"     fingerprint, method, decode(url, 'hex'), decode(headers, 'hex'),"
+	"     decode(body, 'hex'), letter FROM s ORDER BY 1, 2, 3, 4, 9"
 	"   ON CONFLICT (topic, partition, \"offset\", effect, event_id) DO NOTHING"
 	"   RETURNING topic, partition, \"offset\", effect, event_id)"
 	" SELECT ARRAY(SELECT s.ord FROM i"

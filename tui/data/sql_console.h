@@ -35,6 +35,29 @@ static const char SQL_HELLO[] = "SELECT " HELLO_COLUMNS(COMMA) "1";
 /* --- lists --------------------------------------------------------------------------------------
  */
 
+#define PAUSED(scope_, name_)                                                                      \
+	"EXISTS (SELECT FROM counterfoil.pause p WHERE p.scope = '" scope_ "' AND p.name = " name_ \
+	")"
+
+/* The key at the head of the line that x waits in; NULL: it waits in none. */
+#define BEHIND                                                                                     \
+	"CASE WHEN x.waiting AND x.aside IS NULL THEN (SELECT b.idempotency_key"                   \
+	" FROM counterfoil.effect b WHERE b.id = (SELECT q.id FROM counterfoil.effect_state q"     \
+	" WHERE q.target = x.target AND q.tenant = x.tenant AND q.serial_key = x.serial_key"       \
+	" AND q.serial_key IS NOT NULL AND q.id < x.id"                                            \
+	" AND q.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')"                      \
+	" ORDER BY q.id LIMIT 1)) END"
+
+/* What a person has stopped, so that x is not sent: everything, effect, tenant or target. */
+#define WHEN_PAUSED(scope_, name_) " WHEN " PAUSED(scope_, name_) " THEN '" scope_ "'"
+#define STOPPED                                                                                    \
+	"CASE WHEN x.state NOT IN ('pending', 'retry_wait') THEN NULL" ALL_PAUSED EFFECT_PAUSED    \
+		TENANT_PAUSED " WHEN EXISTS (SELECT FROM counterfoil.target_state t"               \
+	" WHERE t.target = x.target AND t.held) THEN 'target' END"
+#define ALL_PAUSED    WHEN_PAUSED("everything", "''")
+#define EFFECT_PAUSED WHEN_PAUSED("effect", "k.effect")
+#define TENANT_PAUSED WHEN_PAUSED("tenant", "x.tenant")
+
 /* What a list shows of a key: x is the row of effect_state, k of effect. The first three are of the
  * walk and not of the key: how many rows it looked at, and the last one's place. */
 #define ROW_COLUMNS(X)                                                                             \
@@ -57,7 +80,10 @@ static const char SQL_HELLO[] = "SELECT " HELLO_COLUMNS(COMMA) "1";
 	X(ROW_DUE, "x.due_at")                                                                     \
 	X(ROW_ERROR, "x.error_class")                                                              \
 	X(ROW_PROVIDER_ID, "x.provider_id")                                                        \
-	X(ROW_OWNER, "(SELECT i.name FROM counterfoil.instance i WHERE i.id = x.owner)")
+	X(ROW_OWNER, "(SELECT i.name FROM counterfoil.instance i WHERE i.id = x.owner)")           \
+	X(ROW_SHADOW, "x.state = 'completed' AND x.outcome IS NOT DISTINCT FROM 'shadow'")         \
+	X(ROW_BEHIND, BEHIND)                                                                      \
+	X(ROW_STOPPED, STOPPED)
 
 #define SYMBOL(symbol_, sql_) symbol_,
 enum hello_column { HELLO_COLUMNS(SYMBOL) HELLO_COLUMN_COUNT };
@@ -72,7 +98,7 @@ enum { ROW_MATCHED = ROW_EXAMINED }; /* of what was found: by what */
 
 #define STATE_OF_ROW                                                                               \
 	"id, epoch, state, target, tenant, attempts, tries, state_since, due_at, error_class,"     \
-	" provider_id, owner"
+	" provider_id, owner, outcome, waiting, aside, serial_key"
 #define EFFECT_OF_ROW                                                                              \
 	"LATERAL (SELECT idempotency_key, effect, topic, partition, \"offset\", subject, event_id" \
 	" FROM counterfoil.effect WHERE id = x.id OFFSET 0) k"
@@ -80,15 +106,18 @@ enum { ROW_MATCHED = ROW_EXAMINED }; /* of what was found: by what */
 /* $1 and $2: behind this time (NULL: from the beginning) and id; $3 rows to look at; $4 rows
  * wanted; $5 error class; $6 and $7: behind this target and tenant. Each uses of these what it
  * needs. There is always a row: without any key its ROW_ID is NULL. */
-#define LIST(where_, order_, time_, filter_)                                                       \
+#define LIST_OF(from_, order_, time_, filter_)                                                     \
 	"WITH r AS MATERIALIZED (SELECT " STATE_OF_ROW ", row_number() OVER (ORDER BY " order_     \
-	") AS n FROM counterfoil.effect_state s WHERE " where_ " ORDER BY " order_ " LIMIT $3),"   \
+	") AS n FROM " from_ " ORDER BY " order_ " LIMIT $3),"                                     \
 	" e AS (SELECT n, " time_ " AS time, id, target, tenant FROM r ORDER BY n DESC LIMIT 1)"   \
 	" SELECT " ROW_COLUMNS(COMMA) "coalesce(e.n, 0), e.time, e.id, e.target, e.tenant"         \
 				      " FROM (SELECT) o LEFT JOIN e ON true"                       \
 				      " LEFT JOIN (SELECT * FROM r WHERE " filter_                 \
 				      " ORDER BY n LIMIT $4) x ON true"                            \
 				      " LEFT JOIN " EFFECT_OF_ROW " ON true ORDER BY x.n"
+
+#define LIST(where_, order_, time_, filter_)                                                       \
+	LIST_OF("counterfoil.effect_state s WHERE " where_, order_, time_, filter_)
 
 #define BEHIND_TIME " AND (state_since, id) < (coalesce($1, 'infinity'), $2)"
 #define NEWEST      "state_since DESC, id DESC"
@@ -101,10 +130,17 @@ enum { ROW_MATCHED = ROW_EXAMINED }; /* of what was found: by what */
 
 static const char SQL_LIST_ALL[] = LIST_ID("true");
 static const char SQL_LIST_COMPLETED[] = LIST_ID("state = 'completed'");
-static const char SQL_LIST_PENDING[] = LIST(
-	"state IN ('pending', 'retry_wait') AND NOT waiting AND (target, tenant, due_at, id) > "
-	"(coalesce($6, ''), coalesce($7, ''), coalesce($1, '-infinity'), $2)",
-	"target, tenant, due_at, id", "due_at", "state = 'pending'");
+/* Keys that may be sent and keys that wait, behind another or put aside, have an index each: both
+ * are walked in the same order and merged. */
+#define DUE "target, tenant, due_at, id"
+#define DUE_WALK(waits_)                                                                           \
+	"(SELECT " STATE_OF_ROW " FROM counterfoil.effect_state"                                   \
+	" WHERE state IN ('pending', 'retry_wait') AND " waits_ " AND (" DUE ") >"                 \
+	" (coalesce($6, ''), coalesce($7, ''), coalesce($1, '-infinity'), $2)"                     \
+	" ORDER BY " DUE " LIMIT $3)"
+static const char SQL_LIST_PENDING[] =
+	LIST_OF("(" DUE_WALK("NOT waiting") " UNION ALL " DUE_WALK("waiting") ") s", DUE, "due_at",
+		"state = 'pending'");
 static const char SQL_LIST_IN_FLIGHT[] = LIST_STATE("in_flight");
 static const char SQL_LIST_STALE[] =
 	LIST("state = 'in_flight' AND " STALE("s") BEHIND_TIME, NEWEST, "state_since", "true");
@@ -154,10 +190,6 @@ static const char SQL_NAMED[] =
 	" ORDER BY target, tenant LIMIT 20";
 
 #define BODY "CASE WHEN r.value_is_body THEN coalesce(r.body, r.event_value) ELSE r.body END"
-
-#define PAUSED(scope_, name_)                                                                      \
-	"EXISTS (SELECT FROM counterfoil.pause p WHERE p.scope = '" scope_ "' AND p.name = " name_ \
-	")"
 
 #define KEY_COLUMNS(X)                                                                             \
 	X(KEY_ID, "e.id")                                                                          \
@@ -219,7 +251,8 @@ static const char SQL_NAMED[] =
 	X(KEY_ALL_PAUSED, PAUSED("everything", "''"))                                              \
 	X(KEY_EFFECT_PAUSED, PAUSED("effect", "e.effect"))                                         \
 	X(KEY_TENANT_PAUSED, PAUSED("tenant", "e.tenant"))                                         \
-	X(KEY_BEHIND, "x.waiting AND x.aside IS NULL")                                             \
+	X(KEY_WAITS, "x.waiting AND x.aside IS NULL")                                              \
+	X(KEY_BEHIND, BEHIND)                                                                      \
 	X(KEY_LEDGERS, "EXISTS (SELECT FROM counterfoil.instance i WHERE i.program = 'ledger'"     \
 		       " AND i.until > now())")                                                    \
 	X(KEY_NOW, "now()")
@@ -312,6 +345,10 @@ static const char SQL_ERASE[] = ORDER("erase(" ORDERED "$5, $6::jsonb, $7)");
 	"(SELECT " AGE("state_since") " FROM counterfoil.effect_state WHERE state = '" state_      \
 				      "' ORDER BY state_since, id LIMIT 1)"
 
+#define OF_PENDING(waits_)                                                                         \
+	"(SELECT state_since FROM counterfoil.effect_state WHERE state = 'pending' AND " waits_    \
+	" LIMIT $1)"
+
 #define ROWS_LEFT_OUT(parked_)                                                                     \
 	"(SELECT count(*) FROM (SELECT FROM counterfoil.outbox_source o, LATERAL (SELECT FROM"     \
 	" counterfoil.outbox_dead d WHERE d.source = o.name AND d.parked = " parked_               \
@@ -320,7 +357,8 @@ static const char SQL_ERASE[] = ORDER("erase(" ORDERED "$5, $6::jsonb, $7)");
 /* $1: count no further. What is completed has no index of its own: counted as long as the table is
  * small, else estimated from the planner's figure. */
 #define COUNT_COLUMNS(X)                                                                           \
-	X(COUNT_PENDING, COUNT("state = 'pending' AND NOT waiting"))                               \
+	X(COUNT_PENDING,                                                                           \
+	  COUNT("state = 'pending' AND NOT waiting") " + " COUNT("state = 'pending' AND waiting")) \
 	X(COUNT_IN_FLIGHT, COUNT("state = 'in_flight'"))                                           \
 	X(COUNT_STALE, COUNT("state = 'in_flight' AND " STALE("s")))                               \
 	X(COUNT_RETRY_WAIT, COUNT("state = 'retry_wait'"))                                         \
@@ -331,10 +369,8 @@ static const char SQL_ERASE[] = ORDER("erase(" ORDERED "$5, $6::jsonb, $7)");
 	  "CASE WHEN c.about < $1 THEN (SELECT count(*) FROM (SELECT state FROM"                   \
 	  " counterfoil.effect_state ORDER BY id DESC LIMIT $1) t WHERE state = 'completed') END") \
 	X(COUNT_ABOUT, "c.about")                                                                  \
-	X(OLDEST_PENDING,                                                                          \
-	  "(SELECT " AGE("min(state_since)") " FROM (SELECT state_since FROM"                      \
-					     " counterfoil.effect_state WHERE state = 'pending' "  \
-					     "AND NOT waiting LIMIT $1) t)")                       \
+	X(OLDEST_PENDING, "(SELECT " AGE("min(state_since)") " FROM (" OF_PENDING(                 \
+				  "NOT waiting") " UNION ALL " OF_PENDING("waiting") ") t)")       \
 	X(OLDEST_IN_FLIGHT, "(SELECT " AGE("min(state_since)") " FROM (SELECT state_since FROM"    \
 							       " counterfoil.effect_state WHERE "  \
 							       "state = 'in_flight' LIMIT $1) t)") \
@@ -368,8 +404,8 @@ static const char SQL_ERASE[] = ORDER("erase(" ORDERED "$5, $6::jsonb, $7)");
 	  "(SELECT count(*) FROM (SELECT FROM counterfoil.poison WHERE settled_at IS NULL"         \
 	  " LIMIT $1) t)")                                                                         \
 	X(CONFLICT_COUNT,                                                                          \
-	  "(SELECT count(*) FROM (SELECT FROM counterfoil.conflict ORDER BY topic, partition,"     \
-	  " \"offset\", effect LIMIT $1) t)")
+	  "(SELECT count(*) FROM (SELECT FROM counterfoil.conflict WHERE settled_at IS NULL"       \
+	  " LIMIT $1) t)")
 enum count_column { COUNT_COLUMNS(SYMBOL) COUNT_COLUMN_COUNT };
 
 static const char SQL_COUNTS[] =
