@@ -1,9 +1,9 @@
 /* Every statement of execution: lease, claim, result, take-over, targets. Each is one transaction.
  *
  * Lock order: effect_state by id, then outbox. A result locks its rows ORDER BY id FOR UPDATE
- * first; claim, take-over and expiry skip what is locked. set_config() stands in a WHERE, since a
- * CTE that nothing refers to is never run: without synchronous_commit a crash of the database would
- * lose a marker after its send. */
+ * first; claim, take-over and expiry skip what is locked, and so does whoever frees a follower, for
+ * that is of no order. set_config() stands in a WHERE, since a CTE that nothing refers to is never
+ * run: without synchronous_commit a crash of the database would lose a marker after its send. */
 #ifndef LEDGER_SQL_EXECUTION_H
 #define LEDGER_SQL_EXECUTION_H
 
@@ -140,16 +140,20 @@ static const char SQL_MARK[] =
 	"     emit->'headers'"                                                                     \
 	"   FROM emit ORDER BY ord ON CONFLICT (event_id) DO NOTHING),"
 
-/* A finished head frees the next of its serial key. */
+/* A finished head frees the next of its serial key. What is locked is not waited for, whoever has
+ * it: a person's order, or a page of many, which may want a key of ours next. The sweep frees it.
+ */
 #define FOLLOWERS                                                                                  \
-	" freed AS (UPDATE counterfoil.effect_state f SET waiting = false FROM u, LATERAL ("       \
+	" next AS MATERIALIZED (SELECT l.id FROM u, LATERAL ("                                     \
 	"   SELECT q.id FROM counterfoil.effect_state q WHERE q.target = u.target"                 \
 	"     AND q.tenant = u.tenant AND q.serial_key = u.serial_key AND q.serial_key IS NOT "    \
 	"NULL"                                                                                     \
 	"     AND q.state IN ('pending', 'retry_wait', 'in_flight', 'uncertain') AND q.id <> u.id" \
-	"   ORDER BY q.id LIMIT 1) h"                                                              \
-	"   WHERE u.serial_key IS NOT NULL AND u.state IN ('completed', 'dead')"                   \
-	"     AND f.id = h.id AND f.waiting RETURNING f.id)"
+	"   ORDER BY q.id LIMIT 1) h, LATERAL (SELECT f.id, f.waiting"                             \
+	"   FROM counterfoil.effect_state f WHERE f.id = h.id FOR UPDATE SKIP LOCKED OFFSET 0) l"  \
+	"   WHERE u.serial_key IS NOT NULL AND u.state IN ('completed', 'dead') AND l.waiting),"   \
+	" freed AS (UPDATE counterfoil.effect_state f SET waiting = false FROM next"               \
+	"   WHERE f.id = next.id RETURNING f.id)"
 
 #define ENDED                                                                                      \
 	FOLLOWERS                                                                                  \

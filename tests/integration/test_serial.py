@@ -6,6 +6,7 @@ Most tests share one world; what was done to their keys is done again at the end
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -164,6 +165,23 @@ def test_what_a_race_left_waiting_is_freed(bench: Bench):
     world.query("UPDATE counterfoil.target_state SET held = false, held_by = NULL")
     wait_finished(world, orders)
     assert_in_order(world, orders)
+
+
+def test_a_head_ends_whoever_has_its_follower_in_hand(bench: Bench):
+    """A person's order locked the follower, and wants the head next: the head's result waits for
+    neither, so that there is no deadlock. The sweep frees the follower."""
+    world, (head, follower) = bench.world, bench.orders(2)
+    world.provider.fault("pass", times=1, delay=0.5, key=f"^{key_name(head)}$")
+    announce(world, [head, follower], "ivy")
+    recorded(world, [head, follower])
+    lock = "SELECT state::text FROM counterfoil.effect_state WHERE id = %s FOR UPDATE"
+    with closing(world.connect()) as person, closing(person.cursor()) as cursor:
+        cursor.execute(lock, (key_of(world, follower).id,))
+        wait_state(world, head, "completed")
+        cursor.execute(lock, (key_of(world, head).id,))
+        assert cursor.fetchone() == ("completed",) and waits(world, follower)
+    wait_finished(world, [head, follower])
+    assert_in_order(world, [head, follower])
 
 
 def test_one_whose_time_is_over_when_its_turn_comes(bench: Bench):
