@@ -1,6 +1,6 @@
 """Each crash point (include/crash.h): a program kills itself there, and what it leaves and what
 comes of it is what was promised. CASES is the table; the ways to a point, and what must hold on each
-of them whatever the point is, stand in tests/tools/crash.py.
+of them whatever the point is, stand in tests/tools/crash/.
 
 The cases play side by side, for nearly all of their time is waiting, for leases and groups; each
 has a database, a provider and a group of its own."""
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,21 +16,25 @@ from typing import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.tools.crash", "tests.tools.crash_bulk")   # before it is imported
+pytest.register_assert_rewrite("tests.tools.crash")   # before it is imported
 
 from tests.tools import programs, waiting
 from tests.tools.broker import Broker
-from tests.tools.crash import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOPIC, Case, Clear,
-                               Consume, ConsumeBesideAnother, ConsumeNewPartition, Expire, GoBack, Owe,
-                               Perform, PerformAside, PerformBesideAnother, PerformEmitting,
-                               PerformHeld, PerformInOrder, PerformNatural, PerformOnce,
-                               PerformOnceBesideAnother, PerformOnceRefused, PerformPaused,
-                               PerformProbed, PerformRefused, PerformResent, PerformRetried,
-                               PerformSlowly, PerformTakenBack, PerformThenStop, PerformTried,
-                               PerformUnreachable, Publish, PublishAfterDeath, PublishBesideAnother,
-                               PublishCut, PublishThenStop, PublishUnfit, Scene, TakeOver,
-                               TakeOverLate, TakeOverNatural, TakeOverOnce, TakeOverUnmarked)
-from tests.tools.crash_bulk import LookUp, Order, OrderSlowly, OrderThenStop
+from tests.tools.crash.expiry import Clear, Expire
+from tests.tools.crash.intake import Consume, ConsumeBesideAnother, ConsumeNewPartition
+from tests.tools.crash.orders import GoBack, LookUp, Order, OrderSlowly, OrderThenStop
+from tests.tools.crash.relay import (Publish, PublishAfterDeath, PublishBesideAnother, PublishCut,
+                                     PublishThenStop, PublishUnfit)
+from tests.tools.crash.scene import (ORDERS, PARTITIONS, POISON, PUBLISHED, TAKEN, TOPIC, Case,
+                                     Scene)
+from tests.tools.crash.sending import (Owe, Perform, PerformAside, PerformBesideAnother,
+                                       PerformEmitting, PerformHeld, PerformInOrder, PerformNatural,
+                                       PerformOnce, PerformOnceBesideAnother, PerformOnceRefused,
+                                       PerformPaused, PerformProbed, PerformRefused, PerformResent,
+                                       PerformRetried, PerformSlowly, PerformTakenBack,
+                                       PerformThenStop, PerformTried, PerformUnreachable)
+from tests.tools.crash.takeover import (TakeOver, TakeOverLate, TakeOverNatural, TakeOverOnce,
+                                        TakeOverUnmarked)
 from tests.tools.postgres import Postgres
 from tests.tools.world import World
 

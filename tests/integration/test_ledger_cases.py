@@ -21,7 +21,7 @@ from tests.tools.bench import (announce, attempts_of, charges_of, key_name, key_
                                requests_of, same_bytes, wait_finished, wait_state)
 from tests.tools.broker import Broker
 from tests.tools.clock import Clock
-from tests.tools.crash import open_target, send_to_own_provider
+from tests.tools.crash.scene import open_target, send_to_own_provider
 from tests.tools.endpoints import Endpoints
 from tests.tools.libconfig import merge
 from tests.tools.pgbouncer import Pgbouncer

@@ -1,13 +1,14 @@
-"""Ways to the crash points of orders that a ledger carries out: a replay of many keys, and a look at
-what was taken in."""
+"""Ways to the crash points of orders that a ledger carries out: a replay of many keys, to read
+everything again, and a look at what was taken in."""
 
 from __future__ import annotations
 
 import json
 import uuid
 
-from . import waiting
-from .crash import ORDERS, POISON, TOPIC, Perform
+from .. import waiting
+from .scene import ORDERS, POISON, TOPIC
+from .sending import Perform
 
 
 class Order(Perform):
@@ -104,3 +105,31 @@ class LookUp(Perform):
     @property
     def read(self) -> int:
         return self.world.value("SELECT done FROM counterfoil.operation")
+
+
+class GoBack(Perform):
+    """An order to read everything again."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.ends = self.positions
+        self.world.query("SELECT counterfoil.order_intake('rewind', %s, gen_random_uuid(), 'to see', "
+                         "'{}')", (f'{{"topic": "{TOPIC}", "to_offset": 0}}',))
+
+    def drain(self) -> None:
+        waiting.until(lambda: self.order == "done" and self.positions == self.ends, 30,
+                      "everything to be read again", 0.1)
+        super().drain()
+
+    @property
+    def order(self) -> str:
+        return self.world.value("SELECT state FROM counterfoil.operation")
+
+    @property
+    def positions(self) -> list[int]:
+        return [offset for (offset,) in self.world.query(
+            "SELECT next_offset FROM counterfoil.intake_position ORDER BY partition")]
+
+    @property
+    def back(self) -> bool:
+        return self.positions != self.ends
