@@ -304,7 +304,8 @@ BEGIN
         WHEN n.id = ANY (open) THEN 'settled: the first stands'
         ELSE format('was settled before, by %s: %s', c.settled_by, c.note) END
     FROM (SELECT DISTINCT unnest(settle_conflicts.ids) AS id) n
-    LEFT JOIN counterfoil.conflict c ON c.id = n.id ORDER BY 1;
+    LEFT JOIN LATERAL (SELECT x.id, x.settled_by, x.note FROM counterfoil.conflict x
+      WHERE x.id = n.id OFFSET 0) c ON true ORDER BY 1;
 END $f$;
 REVOKE ALL ON FUNCTION counterfoil.settle_conflicts FROM PUBLIC;
 

@@ -160,10 +160,16 @@ def test_what_people_did_and_what_was_settled_goes(make_world: MakeWorld):
                 " FROM unnest(ARRAY[300, 99, 0]) WITH ORDINALITY u(d, n)")
     world.query("INSERT INTO counterfoil.unmatched SELECT 't', 'x', now() - d * interval '1 day', 1, 5"
                 " FROM unnest(ARRAY[300, 101, 99]) d")
+    world.query("INSERT INTO counterfoil.conflict (topic, partition, \"offset\", effect, idempotency_key,"
+                " target, tenant, holder, event_id, fingerprint, seen_at, settled_at) SELECT 't', 0, n,"
+                " 'e', 'k', 'p', '', 1, 'e', '', now() - interval '400 days',"
+                " CASE WHEN d > 0 THEN now() - d * interval '1 day' END"
+                " FROM unnest(ARRAY[300, 99, 0]) WITH ORDINALITY u(d, n)")
     world.start(relays=0)
     walk(world)
     assert world.value("SELECT count(*) FROM counterfoil.audit") == 2
     assert world.query("SELECT \"offset\" FROM counterfoil.poison ORDER BY 1") == [(2,), (3,)]
+    assert world.query("SELECT \"offset\" FROM counterfoil.conflict ORDER BY 1") == [(2,), (3,)]
     assert world.value("SELECT count(*) FROM counterfoil.unmatched") == 1
 
 

@@ -14,7 +14,8 @@ from tests.tools.keys import Keys
 from tests.tools.postgres import Postgres
 from tests.tools.terminal import Terminal
 
-LARGE = {"effect", "effect_state", "effect_request", "attempt", "outbox", "outbox_dead", "audit", "unmatched"}
+LARGE = {"effect", "effect_state", "effect_request", "attempt", "outbox", "outbox_dead", "audit", "unmatched",
+         "conflict"}
 STATES = ["pending", "retry_wait", "in_flight", "uncertain", "dead", "cancelled"]
 KEYS = 12000
 SURE = ["--yes", "--reason", "why"]
@@ -54,12 +55,16 @@ def fill(keys: Keys) -> None:
             f"now() - n * interval '1 s', 1, 'r', 'relay' FROM generate_series(1, {KEYS * 2}) n",
             "INSERT INTO counterfoil.unmatched SELECT 't' || n % 3, 'y' || n % 5, now() - n * "
             f"interval '1 min', 1, n FROM generate_series(1, {KEYS}) n",
+            "INSERT INTO counterfoil.conflict (topic, partition, \"offset\", effect, idempotency_key, target, "
+            "tenant, holder, event_id, fingerprint, settled_at) SELECT 't' || n % 9, 0, n, 'charge', "
+            "'order:' || n, 'payments', '', n, 'e', '', CASE WHEN n % 2 = 0 THEN now() END "
+            f"FROM generate_series(1, {KEYS}) n",
             "INSERT INTO counterfoil.audit (operation, claims, action, effect_id, idempotency_key, "
             "target, tenant, result, detail, from_state, to_state, before) SELECT gen_random_uuid(), "
             "'{}', 'replay', id, '', '', '', 'done', '', 'dead', 'pending', '{}' "
             "FROM counterfoil.effect"):
         keys.query(sql)
-    for table in sorted(LARGE | {"instance", "conflict", "poison"}):
+    for table in sorted(LARGE | {"instance", "poison"}):
         keys.query(f"VACUUM ANALYZE counterfoil.{table}")
 
 
@@ -111,6 +116,9 @@ def test_no_statement_reads_a_whole_table(keys: Keys, config: Callable[..., Path
                   ["outbox", "parked", "--source", "public.a"],
                   ["outbox", "dead", "--topic", "t1", "--key", "k1"], ["outbox", "show", "1000001"],
                   ["outbox", "requeue", "1000001", "--dry-run"],
+                  ["conflicts"], ["conflicts", "--topic", "t1"], ["conflicts", "show", "7"],
+                  ["conflicts", "settle", "1", "2", "3", *SURE],
+                  ["conflicts", "settle", "--topic", "t1", "--dry-run"],
                   ["outbox", "discard", "--all", "--topic", "t1", "--source", "public.b", "--dry-run"]):
         programs.run("counterfoil", "--config", path, *words)
     terminal = console(100, 30, **sections)
@@ -122,7 +130,7 @@ def test_no_statement_reads_a_whole_table(keys: Keys, config: Callable[..., Path
     keys.query(f'ALTER DATABASE "{keys.database}" RESET ALL')
     ordered = keys.query("SELECT DISTINCT action FROM counterfoil.audit WHERE result = 'done' AND "
                          "reason = 'why'")
-    assert len(ordered) == 9, ordered
+    assert len(ordered) == 10, ordered
     with open(postgres.log, encoding="utf-8") as log:
         log.seek(begin)
         texts = re.findall(r"LOG:  duration: [\d.]+ ms  plan:\n((?:\t.*\n)+)", log.read())
