@@ -248,9 +248,13 @@ void target_state_pause(struct target_state *state, usec_t length)
 
 /* --- what the database says --- */
 
+/* What is not probed, a person holds, or only a person can open: nothing that was decided here goes
+ * before that, and it need not be written. */
 void target_state_see_hold(struct target_state *state, bool held, bool probed, const char *reason)
 {
 	struct gate *gate = &state->gate;
+	if (held && !probed)
+		state->hold = GATE_SAME;
 	if (state->hold != GATE_SAME)
 		return;
 	if (gate->held != held)
@@ -258,7 +262,7 @@ void target_state_see_hold(struct target_state *state, bool held, bool probed, c
 			 LOG_TEXT("target", state->name), LOG_TEXT("reason", reason));
 	gate->held = held;
 	gate->probed = probed;
-	if (!held)
+	if (!probed)
 		gate->probe_until = 0;
 }
 

@@ -305,6 +305,37 @@ def test_a_release_lifts_what_the_system_holds(settle: Settle):
     assert shown(ledger) == set()
 
 
+def test_a_person_holds_a_target_whatever_cannot_be_written(settle: Settle):
+    """A ledger found a held target open again, and may not write it: it goes by that until a person
+    holds the target."""
+    world = settle(concurrency=1)
+    ledger = world.ledgers[0]
+    ledger.allow_errors("target held")
+    world.provider.fault("status", status=401)
+    announce(world, [1])
+    waiting.until(lambda: told(world)["payments"]["state"] == "held", 10, "it to be held", every=0.2)
+    world.postgres.psql("""
+        CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          IF current_query() LIKE 'UPDATE counterfoil.target_state SET held = false%' THEN
+            RAISE EXCEPTION 'permission denied' USING ERRCODE = 'insufficient_privilege'; END IF;
+          RETURN NULL; END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON counterfoil.target_state
+          EXECUTE FUNCTION public.refuse()""", world.database)
+    world.provider.clear()
+    world.query("UPDATE counterfoil.target_state SET probe_at = now()")
+    wait_finished(world, [1])
+    announce(world, [2])
+    wait_finished(world, [2])
+    assert target_row(world)["held_by"] == "system"
+    before = len(arrivals(world))
+    assert order(world, "hold", "--reason", "they charge twice")["result"] == "done"
+    knows(ledger, True, 0)
+    announce(world, range(3, 6))
+    waiting.holds(lambda: len(arrivals(world)) == before, 1.2, "nothing is sent")
+    assert order(world, "release")["result"] == "done"
+    wait_finished(world, range(3, 6))
+
+
 def test_a_slip_is_no_hold(settle: Settle):
     """A target that nobody has seen is refused, unless that is asked for; what is needed is asked
     for; a name with waiting keys that left the configuration is known, and shown so."""
