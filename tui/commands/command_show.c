@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "commands/call.h"
-#include "data/lists.h"
 #include "data/sql_console.h"
 #include "words/clean.h"
 #include "words/format.h"
 #include "words/pretty.h"
+#include "words/row_text.h"
 #include "words/story.h"
 #include "words/writer.h"
 
@@ -111,6 +111,7 @@ static void json_key(struct writer *writer, const PGresult *key)
 	writer_text(writer, "tenant", pg_get_text(key, 0, KEY_TENANT));
 	writer_text(writer, "state", pg_get_text(key, 0, KEY_STATE));
 	writer_bool(writer, "stale", pg_get_bool(key, 0, KEY_STALE));
+	writer_bool(writer, "shadow", key_is_shadow(key));
 	writer_time(writer, "since", pg_get_time(key, 0, KEY_SINCE));
 	writer_age(writer, "age_seconds", pg_get_int8(key, 0, KEY_AGE));
 	writer_text(writer, "effect", pg_get_text(key, 0, KEY_EFFECT));
@@ -275,8 +276,7 @@ static void add_key(struct buf *out, const PGresult *key)
 {
 	char text[FORMAT_SIZE + 64], age[FORMAT_SIZE];
 	BUF_AUTO struct buf line = { 0 };
-	(void)snprintf(text, sizeof(text), "%s for %s",
-		       list_state_title(pg_get_text(key, 0, KEY_STATE)),
+	(void)snprintf(text, sizeof(text), "%s for %s", key_state(key),
 		       format_age(pg_get_int8(key, 0, KEY_AGE), age));
 	add_field(out, "key", pg_get_text(key, 0, KEY_KEY));
 	add_field(out, "state", text);

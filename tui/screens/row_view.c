@@ -9,6 +9,7 @@
 #include "mem.h"
 #include "terminal/columns.h"
 #include "words/format.h"
+#include "words/row_text.h"
 #include "words/story.h"
 
 enum { MARGIN = 2 }; /* where the bar's mark stands */
@@ -41,8 +42,8 @@ static void draw_titles(const struct row_view *view, const struct canvas *canvas
 		const char *title = columns[i].title;
 		if (i == CELL_AGE && view->absolute)
 			title = "SINCE";
-		if (i == CELL_LAST && view->matched)
-			title = "MATCHED BY";
+		if (i == CELL_LAST && (view->matched || view->waiting))
+			title = view->matched ? "MATCHED BY" : "WAITS";
 		if (!widths[i])
 			continue;
 		if (i == CELL_TRY || i == CELL_AGE)
@@ -58,8 +59,6 @@ static const char *cell_text(const struct row_view *view, int row, enum cell cel
 {
 	const PGresult *rows = view->rows;
 	switch (cell) {
-	case CELL_STATE:
-		return list_state_title(pg_get_text(rows, row, ROW_STATE));
 	case CELL_KEY:
 		return pg_get_text(rows, row, ROW_KEY);
 	case CELL_TARGET:
@@ -76,22 +75,33 @@ static const char *cell_text(const struct row_view *view, int row, enum cell cel
 		return view->absolute ? format_time(pg_get_time(rows, row, ROW_SINCE), view->now,
 						    view->zone, scratch)
 				      : format_age(pg_get_int8(rows, row, ROW_AGE), scratch);
+	case CELL_STATE:
 	case CELL_LAST:
-		return pg_get_text(rows, row, view->matched ? ROW_MATCHED : ROW_ERROR);
 	case CELL_COUNT:
 		break;
 	}
 	return "";
 }
 
-static void draw_state(const struct canvas *canvas, int row, int column, int width,
-		       const char *state)
+static void draw_state(const struct row_view *view, const struct canvas *canvas, int line, int row,
+		       int column, int width)
 {
-	enum list list = list_of_state(state);
-	int used =
-		canvas_text(canvas, row, column, width, list_style(list), list_state_title(state));
-	canvas_text(canvas, row, column + used + 1, width - used - 1, list_style(list),
-		    list_glyph(list));
+	enum list list = list_of_state(pg_get_text(view->rows, row, ROW_STATE));
+	enum style style =
+		pg_get_bool(view->rows, row, ROW_SHADOW) ? STYLE_FAINT : list_style(list);
+	int used = canvas_text(canvas, line, column, width, style, row_state(view->rows, row));
+	canvas_text(canvas, line, column + used + 1, width - used - 1, style, list_glyph(list));
+}
+
+/* Its error, or why it waits. */
+static void draw_last(const struct row_view *view, const struct canvas *canvas, int line, int row,
+		      int column, int width)
+{
+	BUF_AUTO struct buf waits = { 0 };
+	const char *text = pg_get_text(view->rows, row, view->matched ? ROW_MATCHED : ROW_ERROR);
+	if (!*text)
+		row_waits(view->rows, row, &waits);
+	canvas_text(canvas, line, column, width, STYLE_PLAIN, *text ? text : buf_text(&waits));
 }
 
 static void draw_row(const struct row_view *view, const struct canvas *canvas, int line, int row,
@@ -105,8 +115,9 @@ static void draw_row(const struct row_view *view, const struct canvas *canvas, i
 			continue;
 		const char *text = cell_text(view, row, cell, scratch);
 		if (cell == CELL_STATE)
-			draw_state(canvas, line, column, width,
-				   pg_get_text(view->rows, row, ROW_STATE));
+			draw_state(view, canvas, line, row, column, width);
+		else if (cell == CELL_LAST)
+			draw_last(view, canvas, line, row, column, width);
 		else if (cell == CELL_KEY)
 			canvas_middle(canvas, line, column, width, STYLE_PLAIN, text);
 		else if (cell == CELL_TRY || cell == CELL_AGE)
@@ -121,6 +132,10 @@ static void layout(const struct row_view *view, int width, int *widths)
 {
 	struct column wanted[CELL_COUNT];
 	memcpy(wanted, columns, sizeof(columns));
+	if (view->absolute || view->waiting)
+		wanted[CELL_KEY].narrow = 18;
+	if (view->waiting)
+		wanted[CELL_LAST].narrow = view->absolute ? 16 : 22;
 	if (view->absolute)
 		wanted[CELL_AGE].narrow = wanted[CELL_AGE].wide = 12;
 	columns_layout(wanted, CELL_COUNT, width - MARGIN - 1, widths);
@@ -156,6 +171,7 @@ void row_view_draw_more(const struct row_view *view, const struct canvas *canvas
 			const struct area *area)
 {
 	BUF_AUTO struct buf line = { 0 };
+	BUF_AUTO struct buf waits = { 0 };
 	char text[FORMAT_SIZE];
 	int row = (int)view->selection->index;
 	if (!view->count)
@@ -164,8 +180,11 @@ void row_view_draw_more(const struct row_view *view, const struct canvas *canvas
 	const char *provider = pg_get_text(view->rows, row, ROW_PROVIDER_ID);
 	canvas_middle(canvas, area->row, 1, area->width - 2, STYLE_STRONG,
 		      pg_get_text(view->rows, row, ROW_KEY));
-	buf_addf(&line, "%s %s", list_state_title(pg_get_text(view->rows, row, ROW_STATE)),
+	row_waits(view->rows, row, &waits);
+	buf_addf(&line, "%s %s", row_state(view->rows, row),
 		 format_age(pg_get_int8(view->rows, row, ROW_AGE), text));
+	if (waits.length)
+		buf_addf(&line, "   %s", buf_text(&waits));
 	if (subject && *subject)
 		buf_addf(&line, "   subject %s", subject);
 	if (provider && *provider)

@@ -12,6 +12,7 @@ struct row_view {
 	size_t count;
 	const struct selection *selection;
 	bool matched;  /* what was found says by what */
+	bool waiting;  /* of what waits: why, instead of an error */
 	bool absolute; /* times instead of ages */
 	usec_t now;
 	enum conf_zone zone;

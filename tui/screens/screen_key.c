@@ -12,6 +12,7 @@
 #include "terminal/text_view.h"
 #include "words/format.h"
 #include "words/key_text.h"
+#include "words/row_text.h"
 #include "words/story.h"
 
 enum { ATTEMPTS_MAX = 100, ROOMY = 16 };
@@ -223,12 +224,14 @@ static void draw_title(const struct key_screen *key, const struct canvas *canvas
 		       int width)
 {
 	const char *state = pg_get_text(key->key, 0, KEY_STATE);
-	enum list list = pg_get_bool(key->key, 0, KEY_STALE) ? LIST_STALE : list_of_state(state);
+	bool stale = pg_get_bool(key->key, 0, KEY_STALE);
+	enum list list = stale ? LIST_STALE : list_of_state(state);
+	enum style style = key_is_shadow(key->key) ? STYLE_FAINT : list_style(list);
 	char age[FORMAT_SIZE], text[2 * FORMAT_SIZE + 16];
 	(void)snprintf(text, sizeof(text), "%s%s%s for %s", list_glyph(list),
-		       *list_glyph(list) ? " " : "", list == LIST_ALL ? state : list_title(list),
+		       *list_glyph(list) ? " " : "", stale ? list_title(list) : key_state(key->key),
 		       format_age(pg_get_int8(key->key, 0, KEY_AGE), age));
-	int used = canvas_right(canvas, row, width - 1, 32, list_style(list), text);
+	int used = canvas_right(canvas, row, width - 1, 32, style, text);
 	canvas_middle(canvas, row, 1, width - used - 4, STYLE_STRONG,
 		      pg_get_text(key->key, 0, KEY_KEY));
 }

@@ -294,6 +294,7 @@ static struct row_view view_of(const struct keys_screen *keys)
 	return (struct row_view){ .rows = keys->rows,
 				  .count = keys->count,
 				  .selection = &keys->selection,
+				  .waiting = keys->query.list == LIST_PENDING,
 				  .absolute = console_absolute(console),
 				  .now = console_now(console),
 				  .zone = console_zone(console) };

@@ -34,6 +34,7 @@ void story_read(const PGresult *key, char *owner, struct story *story_r)
 		.note = pg_get_text(key, 0, KEY_NOTE),
 		.replay_of = pg_get_text(key, 0, KEY_REPLAY_OF),
 		.forced = pg_get_text(key, 0, KEY_FORCED),
+		.older = pg_get_text(key, 0, KEY_BEHIND),
 		.key_number = pg_get_int8(key, 0, KEY_NUMBER),
 		.tries = pg_get_int8(key, 0, KEY_TRIES),
 		.unknown = pg_get_int8(key, 0, KEY_UNKNOWN),
@@ -48,7 +49,7 @@ void story_read(const PGresult *key, char *owner, struct story *story_r)
 		.all_paused = pg_get_bool(key, 0, KEY_ALL_PAUSED),
 		.effect_paused = pg_get_bool(key, 0, KEY_EFFECT_PAUSED),
 		.tenant_paused = pg_get_bool(key, 0, KEY_TENANT_PAUSED),
-		.behind = pg_get_bool(key, 0, KEY_BEHIND),
+		.behind = pg_get_bool(key, 0, KEY_WAITS),
 		.ledgers = pg_get_bool(key, 0, KEY_LEDGERS),
 		.emit_due = pg_get_bool(key, 0, KEY_EMIT_DUE),
 		.emit_failed = pg_get_bool(key, 0, KEY_EMIT_FAILED),
@@ -91,7 +92,8 @@ static void add_stops(const struct story *story, struct buf *out)
 			 "--tenant %s`.",
 			 *story->tenant ? story->tenant : "''");
 	if (story->behind)
-		buf_add_text(out, " It waits behind an older key of the same serial key.");
+		buf_addf(out, " It waits behind %s%san older key of the same serial key.",
+			 story->older ? story->older : "", story->older ? ", " : "");
 }
 
 /* What keeps a waiting key from being sent although it is due. */

@@ -20,6 +20,7 @@ struct story {
 	const char *note;        /* the last one; NULL: none */
 	const char *replay_of;   /* the completed key that it repeats by force; NULL: none */
 	const char *forced;      /* the keys that repeat it; NULL: none */
+	const char *older;       /* the one it waits behind; NULL: none is known */
 	int64_t key_number;      /* N of its provider key base~rN; 0: the first */
 	int64_t tries;
 	int64_t unknown; /* sends without an answer that says applied or not */
