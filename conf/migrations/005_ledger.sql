@@ -58,6 +58,10 @@ CREATE TABLE counterfoil.pause (
 -- index, so that nobody walks it again and again. The sweep takes it back once the effect is resumed.
 ALTER TABLE counterfoil.effect_state ADD COLUMN aside text COLLATE "C";
 CREATE INDEX effect_state_aside ON counterfoil.effect_state (aside, due_at, id) WHERE aside IS NOT NULL;
+-- Keys that wait, put aside or behind another of their serial key, in the order of effect_state_due:
+-- for whoever looks for them. (With the state, so that no statement of the ledger is tempted by it.)
+CREATE INDEX effect_state_waiting ON counterfoil.effect_state (target, tenant, due_at, id)
+  WHERE state IN ('pending', 'retry_wait') AND waiting;
 
 -- Taken over twice, and without an answer since: it may be what ends its ledgers, and runs alone.
 CREATE INDEX effect_state_alone ON counterfoil.effect_state (target, due_at, id)
