@@ -38,6 +38,10 @@ def fill(keys: Keys) -> None:
         "(ARRAY['pending', 'retry_wait', 'in_flight', 'uncertain', 'dead', 'cancelled'])[n / 2 % 6 + 1] "
         "END::counterfoil.state AS s FROM e) e")
     for sql in (
+            # a third of what is to be sent waits, in lines of twenty, or put aside
+            "UPDATE counterfoil.effect_state SET waiting = true, serial_key = CASE WHEN id % 4 = 0 "
+            "THEN 's' || id % 50 END, aside = CASE WHEN id % 4 <> 0 THEN 'charge' END "
+            "WHERE state IN ('pending', 'retry_wait') AND id % 3 = 0",
             "INSERT INTO counterfoil.effect_request (id, method, url, body) "
             "SELECT id, 'POST', 'https://x', '{}' FROM counterfoil.effect",
             "INSERT INTO counterfoil.attempt (effect_id, n, epoch, started_at, outcome, provider_id, "
