@@ -43,6 +43,16 @@ ALTER TABLE counterfoil.effect ADD COLUMN resend boolean NOT NULL DEFAULT false;
 ALTER TABLE counterfoil.effect_state ADD COLUMN emit_due boolean NOT NULL DEFAULT false;
 CREATE INDEX effect_state_emit ON counterfoil.effect_state (id) WHERE emit_due;
 
+-- --- times --------------------------------------------------------------------------------------------
+
+-- A time in a verdict's words.
+CREATE FUNCTION counterfoil.in_words(at timestamptz)
+RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $f$
+  SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')
+$f$;
+REVOKE ALL ON FUNCTION counterfoil.in_words FROM PUBLIC;
+
 -- --- kill switches ------------------------------------------------------------------------------------
 
 -- What may not be claimed until somebody resumes it. (A target is held in target_state.)
@@ -102,7 +112,7 @@ BEGIN
   paused := FOUND;
   IF paused = (pause.action = 'pause') THEN
     v.result := 'already';
-    v.detail := CASE WHEN paused THEN format('it has been paused since %s, by %s', date_trunc('second', p.since), p.who)
+    v.detail := CASE WHEN paused THEN format('it has been paused since %s, by %s', counterfoil.in_words(p.since), p.who)
       ELSE 'it is not paused' END;
   ELSIF paused THEN
     v.detail := 'its keys are sent again';
@@ -168,7 +178,7 @@ BEGIN
   FROM counterfoil.target_state x, LATERAL (SELECT nullif(concat_ws(', ',
       CASE WHEN x.held THEN format('held by %s: %s', x.held_by, coalesce(x.hold_reason, 'no reason was given')) END,
       CASE WHEN x.breaker_until IS NOT NULL THEN 'with its breaker open' END,
-      CASE WHEN x.paused_until > now() THEN 'paused until ' || date_trunc('second', x.paused_until) END), '') AS lifted) y
+      CASE WHEN x.paused_until > now() THEN 'paused until ' || counterfoil.in_words(x.paused_until) END), '') AS lifted) y
   WHERE x.target = ANY (hold_target.names);
   SELECT * INTO t FROM counterfoil.target_state x
   WHERE x.target = ANY (hold_target.names) AND x.held AND x.held_by <> 'system' LIMIT 1;
@@ -179,7 +189,7 @@ BEGIN
     RETURN v;
   ELSIF hold_target.action = 'hold' AND t.held THEN
     v.result := 'already';
-    v.detail := format('%s has held it since %s: %s', t.held_by, date_trunc('second', t.held_since),
+    v.detail := format('%s has held it since %s: %s', t.held_by, counterfoil.in_words(t.held_since),
       coalesce(t.hold_reason, 'no reason was given'));
   ELSIF hold_target.action = 'hold' THEN
     v.detail := 'nothing is sent to it until it is released; what is in flight ends';

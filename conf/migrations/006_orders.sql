@@ -129,13 +129,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
 $f$;
 REVOKE ALL ON FUNCTION counterfoil.is_stale FROM PUBLIC;
 
-CREATE FUNCTION counterfoil.in_words(at timestamptz)
-RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $f$
-  SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')
-$f$;
-REVOKE ALL ON FUNCTION counterfoil.in_words FROM PUBLIC;
-
 -- --- replay -------------------------------------------------------------------------------------------
 
 -- Whether the same key may be sent again by a person's order, of a key that is dead or uncertain.
