@@ -17,8 +17,8 @@ static bool unreadable(const struct pg_error *error, struct err *err)
 				    "run `counterfoil migrate` against it");
 	if (strcmp(error->sqlstate, "42501") == 0)
 		return err_set(err,
-			       "%s: GRANT USAGE on schema counterfoil and SELECT on "
-			       "counterfoil.migration to this role",
+			       "%s; to begin, a role needs USAGE on schema counterfoil and SELECT "
+			       "on counterfoil.migration",
 			       error->text);
 	return err_set(err, "cannot read counterfoil.migration: %s", error->text);
 }

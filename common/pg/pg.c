@@ -190,6 +190,7 @@ static void complete(struct pg *pg)
 	bool good = PQresultStatus(statement->result) != PGRES_FATAL_ERROR;
 	if (!good) {
 		pg_error_from(statement->result, &error);
+		pg_error_remedy(statement->sql, pg->conn, &error);
 	} else if (is_rollback_for_commit(statement)) {
 		good = false;
 		error = (struct pg_error){ PG_REFUSED, "25P02",

@@ -41,6 +41,16 @@ void pg_error_from(const PGresult *result, struct pg_error *error_r)
 		    sizeof(error_r->text));
 }
 
+void pg_error_remedy(const char *sql, const PGconn *conn, struct pg_error *error)
+{
+	const char *role = PQuser(conn);
+	const size_t length = strlen(error->text);
+	char remedy[320];
+	if (strcmp(error->sqlstate, PG_DENIED) == 0 &&
+	    pg_denied_remedy(error->text, sql, role ? role : "?", remedy, sizeof(remedy)))
+		(void)snprintf(error->text + length, sizeof(error->text) - length, ": %s", remedy);
+}
+
 bool pg_error_of_server(const char *sqlstate)
 {
 	static const char *const states[] = {

@@ -66,6 +66,16 @@ void pg_one_line(const char *text, char *buffer, size_t size);
 /* What a failed result says; kind is PG_LOST when the error ends the connection. */
 void pg_error_from(const PGresult *result, struct pg_error *error_r);
 
+/* Of an error that says that a right is missing (42501): puts behind its text what grants it, where
+ * the statement tells that. */
+#define PG_DENIED "42501"
+void pg_error_remedy(const char *sql, const PGconn *conn, struct pg_error *error);
+
+/* The GRANT that is missing, of what `text` names and `sql` uses (pg_denied.c). False: the
+ * statement does not name it, but calls what does. */
+MUST_USE bool pg_denied_remedy(const char *text, const char *sql, const char *role, char *remedy,
+			       size_t size);
+
 /* May the server at the other end no longer serve us: shutting down, or no longer the primary? */
 bool pg_error_of_server(const char *sqlstate);
 

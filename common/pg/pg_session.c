@@ -98,28 +98,33 @@ static const char *field(const PGresult *result, int code, const char *otherwise
 }
 
 /* The whole of it, with detail and hint: a person reads this, and no payload passes here. */
-static void explain(const PGresult *result, const PGconn *conn, struct err *err, char *sqlstate_r)
+static void explain(const PGresult *result, const struct pg_session *session, const char *sql,
+		    struct err *err, char *sqlstate_r)
 {
-	char text[1024], line[640];
+	char text[1024], line[640], remedy[320];
+	const char *sqlstate = field(result, PG_DIAG_SQLSTATE, "");
 	const char *detail = field(result, PG_DIAG_MESSAGE_DETAIL, "");
 	const char *hint = field(result, PG_DIAG_MESSAGE_HINT, "");
 	(void)snprintf(text, sizeof(text), "%s%s%s%s%s",
-		       field(result, PG_DIAG_MESSAGE_PRIMARY, PQerrorMessage(conn)),
+		       field(result, PG_DIAG_MESSAGE_PRIMARY, PQerrorMessage(session->conn)),
 		       *detail ? ": " : "", detail, *hint ? "; " : "", hint);
 	pg_one_line(text, line, sizeof(line));
-	err_set(err, "%s", line);
+	const bool denied =
+		strcmp(sqlstate, PG_DENIED) == 0 &&
+		pg_denied_remedy(line, sql, known(PQuser(session->conn)), remedy, sizeof(remedy));
+	err_set(err, "%s%s%s", line, denied ? ": " : "", denied ? remedy : "");
 	if (sqlstate_r)
-		(void)snprintf(sqlstate_r, 6, "%s", field(result, PG_DIAG_SQLSTATE, ""));
+		(void)snprintf(sqlstate_r, 6, "%s", sqlstate);
 }
 
-static bool settle(const struct pg_session *session, PGresult *result, struct err *err,
-		   char *sqlstate_r, PGresult **result_r)
+static bool settle(const struct pg_session *session, const char *sql, PGresult *result,
+		   struct err *err, char *sqlstate_r, PGresult **result_r)
 {
 	ExecStatusType status = PQresultStatus(result);
 	bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK ||
 		    status == PGRES_EMPTY_QUERY;
 	if (!good)
-		explain(result, session->conn, err, sqlstate_r);
+		explain(result, session, sql, err, sqlstate_r);
 	if (good && result_r)
 		*result_r = result;
 	else
@@ -134,11 +139,11 @@ bool pg_session_query(struct pg_session *session, const char *sql, const struct 
 	pg_arguments(params, &arguments);
 	PGresult *result = PQexecParams(session->conn, sql, arguments.count, arguments.types,
 					arguments.values, arguments.lengths, arguments.formats, 1);
-	return settle(session, result, err, sqlstate_r, result_r);
+	return settle(session, sql, result, err, sqlstate_r, result_r);
 }
 
 bool pg_session_script(struct pg_session *session, const char *sql, struct err *err,
 		       char *sqlstate_r)
 {
-	return settle(session, PQexec(session->conn, sql), err, sqlstate_r, NULL);
+	return settle(session, sql, PQexec(session->conn, sql), err, sqlstate_r, NULL);
 }

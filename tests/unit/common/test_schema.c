@@ -35,7 +35,7 @@ static void a_missing_schema_says_migrate(void **state)
 	assert_string_equal(sqlstate, "42P01");
 	refuses("42P01", "run `counterfoil migrate`");
 	refuses("3F000", "run `counterfoil migrate`");
-	refuses("42501", "GRANT");
+	refuses("42501", "USAGE on schema counterfoil and SELECT on counterfoil.migration");
 	refuses("53300", "permission denied");
 }
 
