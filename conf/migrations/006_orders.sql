@@ -77,12 +77,15 @@ BEGIN
 END $f$;
 REVOKE ALL ON FUNCTION counterfoil.first_answer FROM PUBLIC;
 
--- Whether the key is no longer as it was shown to whoever gives the order; NULL: it still is.
+-- Whether the key is no longer as it was shown to whoever gives the order; NULL: it still is. Of what is
+-- completed the epoch rises with a forced replay only.
 CREATE FUNCTION counterfoil.moved(s counterfoil.effect_state, action text, expected_epoch int,
    expected_state text)
 RETURNS counterfoil.verdict
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $f$
-  SELECT ('changed', action, CASE WHEN s.state::text = expected_state
+  SELECT ('changed', action, CASE WHEN (s.state::text, expected_state) = ('completed', 'completed')
+      THEN 'it was replayed by force since'
+      WHEN s.state::text = expected_state
       THEN 'it has moved since, and is ' || replace(s.state::text, '_', ' ') || ' again'
       ELSE 'it is ' || replace(s.state::text, '_', ' ') || ' by now' END,
     s.state, s.state)::counterfoil.verdict
@@ -185,7 +188,9 @@ BEGIN
   ELSIF s.state = 'completed' THEN
     v.result := 'done';
     v.action := 'force';
-    v.detail := 'a new effect is made, with a key of its own: it happens a second time';
+    v.detail := 'a new effect is made, with a key of its own: it happens a second time' || coalesce((
+      SELECT '; it was replayed by force before, as ' || o.idempotency_key FROM counterfoil.effect o
+      WHERE o.replay_of = coalesce(e.replay_of, e.id) AND o.id > e.id ORDER BY o.id DESC LIMIT 1), '');
   ELSIF e.mode = 'natural' THEN
     v.detail := 'its request is the same whatever the key: replay it as it is';
   ELSE
@@ -320,7 +325,7 @@ BEGIN
 END $f$;
 REVOKE ALL ON FUNCTION counterfoil.run_again FROM PUBLIC;
 
--- Of a completed key, which stays as it is: a new effect beside it, K~rN, with a copy of its request.
+-- Of a completed key, which stays completed: a new effect beside it, K~rN, with a copy of its request.
 -- Whoever forces it knows what time it is: not_after is not copied. Returns the new key.
 CREATE FUNCTION counterfoil.run_beside(s counterfoil.effect_state)
 RETURNS text
@@ -378,6 +383,8 @@ BEGIN
     v := ('refused', v.action, 'a new key needs a reason', s.state, s.state);
   ELSIF v.result = 'done' AND s.state = 'completed' THEN
     v.detail := 'it is sent a second time, as key ' || counterfoil.run_beside(s);
+    -- whoever else was shown it as it was must look again
+    UPDATE counterfoil.effect_state x SET epoch = x.epoch + 1 WHERE x.id = s.id RETURNING x.* INTO n;
   ELSIF v.result = 'done' AND s.state IN ('dead', 'uncertain') THEN
     n := counterfoil.run_again(s, new_key);
   ELSIF v.result = 'done' THEN
@@ -593,6 +600,14 @@ DECLARE
   s counterfoil.effect_state := counterfoil.hold_key(effect_id, NOT dry_run);
   v counterfoil.verdict := counterfoil.first_answer(s, action, effect_id, operation);
   others bigint := (SELECT count(*) FROM counterfoil.effect e WHERE e.replay_of = effect_id);
+  kept boolean := s.serial_key IS NOT NULL
+    OR EXISTS (SELECT FROM counterfoil.effect_request r WHERE r.id = erase.effect_id)
+    OR EXISTS (SELECT FROM counterfoil.attempt a WHERE a.effect_id = erase.effect_id
+      AND num_nonnulls(a.error, a.response_head, a.response_body) > 0)
+    OR EXISTS (SELECT FROM counterfoil.effect e LEFT JOIN counterfoil.poison p ON p.topic = e.topic
+      AND p.partition = e.partition AND p."offset" = e."offset" AND p.settled_at IS NOT NULL
+      WHERE e.id = erase.effect_id AND (num_nonnulls(e.subject, e.serial_key, p.key, p.value, p.headers) > 0
+        OR p.error <> ''));
 BEGIN
   IF v.result IS NOT NULL THEN RETURN v; END IF;
   v := counterfoil.moved(s, action, expected_epoch, expected_state);
@@ -603,6 +618,8 @@ BEGIN
       || ': it has not ended', s.state, s.state);
   ELSIF s.emit_due THEN
     v := ('refused', action, 'its event is still to be emitted', s.state, s.state);
+  ELSIF NOT kept THEN
+    v := ('already', action, 'its content is gone already', s.state, s.state);
   ELSIF NOT dry_run AND coalesce(reason, '') = '' THEN
     v := ('refused', action, 'an erasure needs a reason', s.state, s.state);
   ELSE

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from typing import Any, Iterator
 
 import pytest
@@ -119,7 +122,7 @@ def test_what_may_be_replayed(keys: Keys):
                 assert row(keys, key) == before and (was, now) == (state, state), case
             else:
                 assert (result, now, row(keys, key)["state"]) == ("done", end, end), (case, detail)
-                assert row(keys, key)["epoch"] == before["epoch"] + (end != "completed"), case
+                assert row(keys, key)["epoch"] == before["epoch"] + 1, case
             assert keys.audit()[-1]["detail"] == detail and len(keys.audit()) == audited + 1, case
 
 
@@ -181,7 +184,7 @@ def test_the_same_key_keeps_what_is_unknown_and_its_window(keys: Keys):
 
 
 def test_by_force(keys: Keys):
-    """L35: an effect of its own beside the completed key, which stays as it is; its number is no
+    """L35: an effect of its own beside the completed key, of which only the epoch moves; its number is no
     other's of the family, whoever of them it was made for, and is never given out again."""
     key = keys.add("order:1", "completed", tenant="a", subject="s", body={"n": 1}, http_status=200,
                    provider_id="ch_1")
@@ -191,7 +194,7 @@ def test_by_force(keys: Keys):
     assert replay(keys, key, True, reason="")[0] == "refused"
     assert replay(keys, key, True)[1:] == (
         "force", "it is sent a second time, as key order:1~r1", "completed", "completed")
-    assert row(keys, key) == before
+    assert row(keys, key) == {**before, "epoch": before["epoch"] + 1}
     ((first, number, state),) = keys.query(
         "SELECT id, key_no, state::text FROM counterfoil.effect JOIN counterfoil.effect_state "
         "USING (id) WHERE replay_of = %s", (key,))
@@ -215,6 +218,28 @@ def test_by_force(keys: Keys):
     keys.query("DELETE FROM counterfoil.effect_request")
     assert replay(keys, key, True)[0:3:2] == (
         "refused", "its request is not kept any more: there is nothing to send")
+
+
+def test_two_persons_force_it_once(keys: Keys):
+    """Both were shown the same key. Whoever comes second, at the same time even, makes no third effect
+    of it, unless he looks again and sees that it was forced."""
+    key = keys.add("order:1", "completed")
+    seen = shown(keys, key)
+    with closing(keys.postgres.connect(keys.database, False)) as first, \
+            closing(first.cursor()) as cursor, ThreadPoolExecutor(1) as second:
+        force = (key, *seen, str(uuid.uuid4()), "why", "{}", False, True)
+        cursor.execute(f"SELECT counterfoil.replay({', '.join(['%s'] * len(force))})", force)
+        other = (key, *seen, str(uuid.uuid4()), "why", "{}", False, True)
+        waits = second.submit(call, keys, "replay", *other)
+        waiting.until(lambda: keys.postgres.value(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = %s",
+            (keys.database,)), 10, "the other one")
+        first.commit()
+    assert waits.result() == (
+        "changed", "new key", "it was replayed by force since", "completed", "completed")
+    assert keys.value("SELECT count(*) FROM counterfoil.effect WHERE replay_of = %s", (key,)) == 1
+    assert "replayed by force before, as order:1~r1" in replay(keys, key, True, dry_run=True)[2]
+    assert "order:1~r2" in replay(keys, key, True)[2]
 
 
 def test_a_forced_one_waits_for_its_serial_key(keys: Keys):
@@ -499,7 +524,7 @@ def test_a_new_key_is_never_dead_while_the_former_is_unknown(bench: Bench):
 
 
 def test_by_force_it_happens_a_second_time(bench: Bench):
-    """The completed key is left alone, whatever comes of the other; its event again is a no-op."""
+    """The completed key stays so, whatever comes of the other; its event again is a no-op."""
     number = begin(bench, "kept")
     world, name, key = bench.world, key_name(number), key_of(bench.world, number)
     assert "already completed" in replay(world, key.id)[2]
@@ -508,7 +533,7 @@ def test_by_force_it_happens_a_second_time(bench: Bench):
     assert sent_keys(bench, number) == [name, f"{name}~r1"] and charges(bench, number) == 2
     announce(world, [number], "kept")
     waiting.until(lambda: world.unread() == 0, 10, "its event to be read again")
-    assert key_of(world, number) == key and charges(bench, number) == 2
+    assert key_of(world, number) == replace(key, epoch=key.epoch + 1) and charges(bench, number) == 2
 
 
 def test_a_second_mail_or_the_like_is_for_a_person_to_accept(bench: Bench):
