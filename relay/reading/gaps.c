@@ -221,15 +221,20 @@ void gaps_listed(struct gaps *gaps, const uint64_t *holders, size_t count, uint6
 	}
 }
 
-void gaps_polled(struct gaps *gaps, uint64_t poll)
+void gaps_polled(struct gaps *gaps, uint64_t poll, int64_t upto)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < gaps->count; i++) {
-		struct group *group = &gaps->groups[gaps->gaps[i].group];
-		if (group->state == GROUP_CLEAR && poll > group->poll)
+		struct gap gap = gaps->gaps[i];
+		struct group *group = &gaps->groups[gap.group];
+		bool told = group->state == GROUP_CLEAR && poll > group->poll && gap.first <= upto;
+		if (told && gap.last <= upto) {
 			group->gaps--;
-		else
-			gaps->gaps[kept++] = gaps->gaps[i];
+			continue;
+		}
+		if (told)
+			gap.first = upto + 1;
+		gaps->gaps[kept++] = gap;
 	}
 	gaps->count = kept;
 	compact_groups(gaps);

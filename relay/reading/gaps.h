@@ -44,8 +44,8 @@ void gaps_list(struct gaps *gaps);
 void gaps_listed(struct gaps *gaps, const uint64_t *holders, size_t count, uint64_t poll);
 void gaps_unlisted(struct gaps *gaps); /* there will be no answer */
 
-/* A poll of this number, which asked for all the gaps that there were and was not cut short within
- * them, has been answered and its rows were shown to gaps_saw(). */
-void gaps_polled(struct gaps *gaps, uint64_t poll);
+/* A poll of this number, which asked for the gaps up to this id and was not cut short before it,
+ * has been answered and its rows were shown to gaps_saw(). */
+void gaps_polled(struct gaps *gaps, uint64_t poll, int64_t upto);
 
 #endif

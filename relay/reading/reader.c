@@ -14,11 +14,13 @@
 #define SWEEP_SHARE  20       /* a sweep may take 1/20 of the time */
 #define SWEEP_RARELY (10 * USEC_MIN)
 
-/* Gaps that were merged may hold rows which are known. When such rows alone fill page after page,
- * one poll goes past the gaps. */
+/* Gaps that were merged may hold rows which are known. When pages are full of them for a while,
+ * every other poll of that cursor goes past the gaps, whatever its job is. */
 struct jam {
-	usec_t since; /* 0: none */
-	bool skip;    /* the gaps, once */
+	usec_t since;     /* 0: none */
+	uint64_t learned; /* by the reader, up to the last page of this cursor */
+	bool skip;        /* the next poll goes past the gaps */
+	bool skipped;     /* the last one did */
 };
 
 /* The second cursor. */
@@ -45,8 +47,9 @@ struct reader {
 	usec_t next;       /* earliest time of the next one */
 	usec_t paused;     /* both are, until then */
 	struct jam jam;    /* of the head */
-	bool learned;      /* the head's page that is being read changed the gaps */
 	struct gaps *gaps;
+	uint64_t learned; /* rows that were found in them, and are no longer */
+	int64_t saw;      /* the head's last row */
 
 	bool listing;
 	usec_t list_at;
@@ -116,7 +119,6 @@ void reader_begin(struct reader *reader, enum reader_cursor job, int64_t from)
 	reader->second.job = job;
 	reader->second.after = most(after, reader->settings.start_after);
 	reader->second.cost = 0;
-	reader->second.jam = (struct jam){ 0 };
 }
 
 void reader_end(struct reader *reader)
@@ -205,6 +207,7 @@ static void ask_for_gaps(struct reader *reader, struct jam *jam, struct reader_p
 {
 	if (!jam->skip)
 		poll->gaps = gaps_below(reader, poll->after, &poll->all_gaps);
+	jam->skipped = jam->skip;
 	jam->skip = false;
 }
 
@@ -221,7 +224,6 @@ void reader_next(struct reader *reader, usec_t now, size_t rows, size_t bytes,
 {
 	sweep_if_due(reader, now);
 	bool second = second_next(reader, now);
-	reader->learned = false;
 	*poll_r = (struct reader_poll){
 		.cursor = second ? reader->second.job : READER_HEAD,
 		.number = ++reader->number,
@@ -247,8 +249,13 @@ int64_t reader_limit(const struct reader *reader, const struct reader_poll *poll
 /* A cursor that takes the rows of some topics only leaves all in the gap, for the others. */
 void reader_saw(struct reader *reader, const struct reader_poll *poll, int64_t id)
 {
-	if (poll->cursor == READER_HEAD || poll->cursor == READER_SWEEP)
-		reader->learned = gaps_saw(reader->gaps, id) || reader->learned;
+	bool below = id <= gaps_highest(reader->gaps);
+	if (poll->cursor == READER_HEAD)
+		reader->saw = id;
+	else if (poll->cursor != READER_SWEEP)
+		return;
+	if (gaps_saw(reader->gaps, id) && below)
+		reader->learned++;
 }
 
 /* At once while there is more, else soon, and ever later once nothing has come for a while; after
@@ -271,34 +278,48 @@ static void keep_pace(struct reader *reader, const struct reader_poll *poll, boo
 	reader->next = more ? now : next;
 }
 
-static void note_jam(struct jam *jam, bool stuck, usec_t now)
+/* Is a page full of rows in the gaps, most of which are known? What others learned meanwhile
+ * counts: it is about the same rows. */
+static bool note_jam(struct reader *reader, struct jam *jam, const struct reader_page *page,
+		     bool full, usec_t now)
 {
-	if (!stuck) {
+	uint64_t learned = reader->learned - jam->learned;
+	bool among_gaps = full && page->above == 0 && page->beyond == 0;
+	bool stuck = among_gaps && learned * 2 < page->rows;
+	jam->learned = reader->learned;
+	if (jam->skipped)
+		return false;
+	if (!stuck)
 		jam->since = 0;
-	} else if (jam->since == 0) {
+	else if (jam->since == 0)
 		jam->since = now;
-	} else if (now - jam->since > STUCK_AFTER) {
-		jam->since = 0;
-		jam->skip = true;
-	}
+	else
+		jam->skip = now - jam->since > STUCK_AFTER;
+	return stuck;
+}
+
+/* How far the poll told of all that there is in the gaps. */
+static int64_t told_upto(const struct reader *reader, const struct reader_poll *poll,
+			 const struct reader_page *page, bool full)
+{
+	if (full && page->above == 0)
+		return reader->saw;
+	return poll->all_gaps ? INT64_MAX : poll->after;
 }
 
 static bool head_answered(struct reader *reader, const struct reader_poll *poll,
 			  const struct reader_page *page, bool full, usec_t now)
 {
-	bool among_gaps = full && page->above == 0;
-	bool stuck = among_gaps && !reader->learned;
+	bool stuck = note_jam(reader, &reader->jam, page, full, now);
+	if (poll->gaps > 0)
+		gaps_polled(reader->gaps, poll->number, told_upto(reader, poll, page, full));
 	if (page->above > 0)
 		reader->after = page->last;
 	reader->at_end = !full;
-	if (poll->all_gaps && !among_gaps)
-		gaps_polled(reader->gaps, poll->number);
-	note_jam(&reader->jam, stuck, now);
 	keep_pace(reader, poll, full && !stuck, page->rows > 0, now);
 	return !full;
 }
 
-/* Its pages do not change the gaps at once, so that one which is full of them may be all known. */
 static bool second_answered(struct reader *reader, const struct reader_poll *poll,
 			    const struct reader_page *page, bool full, usec_t now)
 {
@@ -309,7 +330,7 @@ static bool second_answered(struct reader *reader, const struct reader_poll *pol
 	if (page->above > 0)
 		second->after = page->last;
 	bool end = !full || page->beyond > 0 || second->after >= reader->after;
-	note_jam(&second->jam, full && page->above == 0, now);
+	(void)note_jam(reader, &second->jam, page, full, now);
 	if (end && poll->cursor == READER_SWEEP)
 		end_sweep(reader, now);
 	return end;

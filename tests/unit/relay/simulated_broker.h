@@ -7,7 +7,8 @@
 static void write_row(struct sim *sim, int64_t id)
 {
 	struct model_row *row = &sim->rows[id];
-	for (int64_t before = 1; before < id && row->key && !row->written; before++) {
+	bool matters = sim->ordered && row->key && !row->written;
+	for (int64_t before = 1; before < id && matters; before++) {
 		const struct model_row *other = &sim->rows[before];
 		if (order_of(other) != order_of(row) || !other->commits)
 			continue;
@@ -236,7 +237,7 @@ static enum fate publish(struct sim *sim, const struct statement *answer, size_t
 	enum fate fate;
 	struct window_claim claim = { .id = id,
 				      .event_id = event_id,
-				      .bytes = 200,
+				      .bytes = ROW_COST + row->bytes,
 				      .order = order_of(row),
 				      .topic = topic,
 				      .lane = window_lane(topic->hash, partition_of(row)) };

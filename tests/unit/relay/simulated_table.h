@@ -27,7 +27,12 @@ enum {
 	ROWS = 500,
 	BATCH = 16,
 	WINDOW = 64,
-	GAPS = 600,
+	GAPS = 600,   /* more than there can be */
+	GAPS_FEW = 8, /* so that they are merged */
+	BYTES_FEW = 3000,
+	BYTES_MANY = 1000000,
+	ROW_COST = 200, /* of each row, beside its own bytes */
+	WRITERS = 8,    /* transactions that are open at once */
 	STATEMENTS = 16,
 };
 
@@ -37,6 +42,7 @@ struct model_row {
 	int topic;
 	int key;
 	enum fault fault;
+	uint32_t bytes;
 	int64_t writer; /* the first row of its transaction */
 	usec_t commit_at;
 	bool commits; /* or is rolled back */
@@ -75,10 +81,13 @@ struct sim {
 	uint64_t chance;
 	usec_t now;
 	bool block_key;
+	bool ordered; /* order is promised: no gap is given up before its time, and none merged */
+	size_t batch_bytes;
 
 	struct model_row rows[ROWS + 1]; /* by id */
 	int64_t drawn;
-	int64_t writing[TOPICS][KEYS]; /* the first row of the open transaction; 0: none */
+	int64_t writing[TOPICS][KEYS]; /* the first row of the transaction that is at it; 0: none */
+	int64_t open[WRITERS];         /* the first rows of those that are open; 0: none */
 	int64_t server_generation;
 	struct statement *statements[STATEMENTS];
 	size_t statement_count;
@@ -134,25 +143,44 @@ static int partition_of(const struct model_row *row)
 	return row->key % PARTITIONS;
 }
 
-/* The writers of a key take turns; one that is at it may write more rows, and other writers' rows
- * may lie between. */
-static void draw(struct sim *sim)
+/* Another row of the transaction, of any topic and key. The writers of a key take turns, and other
+ * writers' rows may lie between. */
+static void draw_row(struct sim *sim, int64_t *writer)
 {
 	struct model_row row = { .topic = (int)any(sim, TOPICS), .key = (int)any(sim, KEYS) };
-	if (sim->drawn == ROWS)
+	int64_t *writing = &sim->writing[row.topic][row.key];
+	if (sim->drawn == ROWS || (row.key && *writing && *writing != *writer))
 		return;
 	int64_t id = ++sim->drawn;
-	int64_t *writing = &sim->writing[row.topic][row.key];
-	row.writer = row.key && *writing ? *writing : id;
-	row.commit_at = sim->now + (one_in(sim, 4) ? (usec_t)any(sim, 300 * USEC_MS) : 0);
-	row.commits = !one_in(sim, 10);
+	row.bytes = (uint32_t)any(sim, 800);
 	row.fault = one_in(sim, 60) ? FAULT_POISON : one_in(sim, 60) ? FAULT_LARGE : FAULT_NONE;
-	if (row.writer != id) {
-		row.commit_at = sim->rows[row.writer].commit_at;
-		row.commits = sim->rows[row.writer].commits;
+	row.writer = *writer ? *writer : id;
+	row.commit_at = sim->now + (one_in(sim, 3) ? (usec_t)any(sim, 300 * USEC_MS) : 0);
+	row.commits = !one_in(sim, 10);
+	if (*writer) {
+		row.commit_at = sim->rows[*writer].commit_at;
+		row.commits = sim->rows[*writer].commits;
 	}
-	*writing = row.writer;
+	*writer = *writing = row.writer;
 	sim->rows[id] = row;
+}
+
+/* One to three rows of a transaction. */
+static void draw(struct sim *sim)
+{
+	int64_t *writer = &sim->open[any(sim, WRITERS)];
+	for (uint64_t rows = 1 + any(sim, 3); rows > 0; rows--)
+		draw_row(sim, writer);
+}
+
+static void forget_writer(struct sim *sim, int64_t writer)
+{
+	for (int i = 0; i < WRITERS; i++)
+		if (sim->open[i] == writer)
+			sim->open[i] = 0;
+	for (int i = 0; i < TOPICS * KEYS; i++)
+		if (sim->writing[i / KEYS][i % KEYS] == writer)
+			sim->writing[i / KEYS][i % KEYS] = 0;
 }
 
 static void commit(struct sim *sim)
@@ -163,7 +191,7 @@ static void commit(struct sim *sim)
 			continue;
 		row->committed = true;
 		row->there = row->commits;
-		sim->writing[row->topic][row->key] = 0;
+		forget_writer(sim, row->writer);
 	}
 }
 
@@ -181,6 +209,7 @@ static void requeue(struct sim *sim)
 			continue;
 		*row = (struct model_row){ .topic = row->topic,
 					   .key = row->key,
+					   .bytes = row->bytes,
 					   .committed = true,
 					   .commits = true,
 					   .there = true,
@@ -197,17 +226,29 @@ static bool in_gaps(const struct statement *statement, int64_t id)
 	return false;
 }
 
+/* What a row weighs in an answer: without what it carries, next to nothing. */
+static size_t weight_of(const struct sim *sim, const struct statement *statement, size_t number)
+{
+	const struct model_row *row = &sim->rows[statement->ids[number]];
+	bool fetched = !statement->withheld[number] && row->fault != FAULT_LARGE;
+	return ROW_COST + (fetched ? row->bytes : 0);
+}
+
 static void run_poll(struct sim *sim, struct statement *statement)
 {
 	size_t most = statement->poll.rows < BATCH ? statement->poll.rows : BATCH;
+	size_t bytes = 0;
 	statement->generation = sim->server_generation;
 	for (int64_t id = 1; id <= sim->drawn && statement->count < most; id++) {
 		const struct model_row *row = &sim->rows[id];
 		if (!row->there || (id <= statement->poll.after && !in_gaps(statement, id)))
 			continue;
-		statement->withheld[statement->count] =
-			statement->asked[row->topic] != statement->only;
-		statement->ids[statement->count++] = id;
+		if (statement->count > 0 && bytes >= statement->poll.bytes)
+			break;
+		size_t number = statement->count++;
+		statement->withheld[number] = statement->asked[row->topic] != statement->only;
+		statement->ids[number] = id;
+		bytes += weight_of(sim, statement, number);
 	}
 }
 

@@ -83,14 +83,14 @@ static void a_gap_lives_as_long_as_its_holders(void **state)
 	SEE(gaps, 1, 3);
 	gaps_list(gaps);
 	gaps_listed(gaps, both, 2, 1);
-	gaps_polled(gaps, 2);
+	gaps_polled(gaps, 2, INT64_MAX);
 	assert_string_equal(text(gaps), "2");
 	list(gaps, 2, 12);
-	gaps_polled(gaps, 3);
+	gaps_polled(gaps, 3, INT64_MAX);
 	assert_string_equal(text(gaps), "2");
 	list(gaps, 3, 0);
 	assert_string_equal(text(gaps), "2");
-	gaps_polled(gaps, 4);
+	gaps_polled(gaps, 4, INT64_MAX);
 	assert_string_equal(text(gaps), "");
 	gaps_free(gaps);
 }
@@ -102,9 +102,9 @@ static void only_a_poll_after_the_listing_counts(void **state)
 	struct gaps *gaps = gaps_new(10);
 	SEE(gaps, 1, 3);
 	list(gaps, 7, 0); /* poll 7 was on its way already */
-	gaps_polled(gaps, 7);
+	gaps_polled(gaps, 7, INT64_MAX);
 	assert_string_equal(text(gaps), "2");
-	gaps_polled(gaps, 8);
+	gaps_polled(gaps, 8, INT64_MAX);
 	assert_string_equal(text(gaps), "");
 	gaps_free(gaps);
 }
@@ -117,7 +117,7 @@ static void later_transactions_are_no_holders(void **state)
 	SEE(gaps, 1, 3);
 	list(gaps, 1, 11);
 	list(gaps, 2, 99);
-	gaps_polled(gaps, 3);
+	gaps_polled(gaps, 3, INT64_MAX);
 	assert_string_equal(text(gaps), "");
 	gaps_free(gaps);
 }
@@ -131,10 +131,10 @@ static void a_gap_waits_for_a_listing_after_it(void **state)
 	gaps_list(gaps);
 	SEE(gaps, 5);
 	gaps_listed(gaps, NULL, 0, 1);
-	gaps_polled(gaps, 2);
+	gaps_polled(gaps, 2, INT64_MAX);
 	assert_string_equal(text(gaps), "4");
 	list(gaps, 2, 0);
-	gaps_polled(gaps, 3);
+	gaps_polled(gaps, 3, INT64_MAX);
 	assert_string_equal(text(gaps), "");
 	gaps_free(gaps);
 }
@@ -146,10 +146,10 @@ static void a_lost_listing_is_no_answer(void **state)
 	SEE(gaps, 1, 3);
 	gaps_list(gaps);
 	gaps_unlisted(gaps);
-	gaps_polled(gaps, 100);
+	gaps_polled(gaps, 100, INT64_MAX);
 	assert_string_equal(text(gaps), "2");
 	list(gaps, 100, 0);
-	gaps_polled(gaps, 101);
+	gaps_polled(gaps, 101, INT64_MAX);
 	assert_string_equal(text(gaps), "");
 	gaps_free(gaps);
 }
@@ -167,11 +167,11 @@ static void groups_do_not_mix(void **state)
 	SEE(gaps, 7, 9);
 	gaps_list(gaps);
 	gaps_listed(gaps, (const uint64_t[]){ 12 }, 1, 3); /* 11 has ended */
-	gaps_polled(gaps, 4);
+	gaps_polled(gaps, 4, INT64_MAX);
 	assert_string_equal(text(gaps), "4 6 8");
 	assert_true(gaps_saw(gaps, 6));
 	list(gaps, 4, 0);
-	gaps_polled(gaps, 5);
+	gaps_polled(gaps, 5, INT64_MAX);
 	assert_string_equal(text(gaps), "");
 	gaps_free(gaps);
 }
@@ -194,12 +194,31 @@ static void at_the_cap_gaps_are_merged(void **state)
 	assert_string_equal(text(gaps), "2 4 7-18");
 	/* the merged one has to wait for a new listing, the others do not */
 	gaps_listed(gaps, NULL, 0, 2);
-	gaps_polled(gaps, 3);
+	gaps_polled(gaps, 3, INT64_MAX);
 	assert_string_equal(text(gaps), "7-18");
 	assert_true(gaps_saw(gaps, 9));
 	assert_string_equal(text(gaps), "7-8 10-18");
 	list(gaps, 3, 0);
-	gaps_polled(gaps, 4);
+	gaps_polled(gaps, 4, INT64_MAX);
+	assert_string_equal(text(gaps), "");
+	gaps_free(gaps);
+}
+
+/* Polls that are cut within the gaps again and again get rid of them all the same. */
+static void a_cut_poll_tells_of_what_it_came_to(void **state)
+{
+	(void)state;
+	struct gaps *gaps = gaps_new(2);
+	SEE(gaps, 1, 3, 5, 7, 9);
+	assert_string_equal(text(gaps), "2 4-8");
+	gaps_polled(gaps, 1, 5);
+	assert_string_equal(text(gaps), "2 4-8"); /* they may be held */
+	list(gaps, 1, 0);
+	gaps_polled(gaps, 2, 5);
+	assert_string_equal(text(gaps), "6-8");
+	gaps_polled(gaps, 3, 5);
+	assert_string_equal(text(gaps), "6-8");
+	gaps_polled(gaps, 4, 8);
 	assert_string_equal(text(gaps), "");
 	gaps_free(gaps);
 }
@@ -216,6 +235,7 @@ int main(void)
 		cmocka_unit_test(a_lost_listing_is_no_answer),
 		cmocka_unit_test(groups_do_not_mix),
 		cmocka_unit_test(at_the_cap_gaps_are_merged),
+		cmocka_unit_test(a_cut_poll_tells_of_what_it_came_to),
 	};
 	return cmocka_run_group_tests_name("gaps", tests, NULL, NULL);
 }

@@ -499,6 +499,43 @@ static void pages_of_gaps_alone_do_not_hold_up_a_job(void **state)
 	reader_free(reader);
 }
 
+/* Nor the next job: a probe is a single page, and each may be full of them. */
+static void jobs_of_one_page_are_not_held_up_either(void **state)
+{
+	(void)state;
+	struct reader *reader = reader_new(&settings);
+	(void)read_page(reader, NOW, 1, 1);
+	(void)read_page(reader, NOW, 20, 10);
+	(void)read_page(reader, NOW, 30, 9);
+	size_t past = 0;
+	for (usec_t now = NOW; now <= NOW + 2 * USEC_SEC; now += 50 * USEC_MS) {
+		reader_begin(reader, READER_PROBE, 25);
+		const struct reader_poll poll = next_of(reader, READER_PROBE, now);
+		(void)answer(reader, &poll, now, poll.gaps > 0 ? 2 : 25, 10);
+		reader_end(reader);
+		past += poll.gaps == 0;
+	}
+	assert_int_equal(past, 10); /* every other one, after a second */
+	reader_free(reader);
+}
+
+/* Pages that are full of what was committed late are no jam: whatever it is, it must come first. */
+static void a_page_of_news_in_the_gaps_is_no_jam(void **state)
+{
+	(void)state;
+	struct reader *reader = reader_new(&settings);
+	(void)read_page(reader, NOW, 1, 1);
+	(void)read_page(reader, NOW, 5000, 10); /* 2 to 4999 are missing */
+	reader_begin(reader, READER_SWEEP, 5005);
+	for (int64_t id = 2; id < 1000; id += 10) {
+		usec_t now = NOW + id * 10 * USEC_MS;
+		const struct reader_poll poll = next_of(reader, READER_SWEEP, now);
+		assert_int_equal(poll.gaps, 1);
+		assert_false(answer(reader, &poll, now, id, 10));
+	}
+	reader_free(reader);
+}
+
 /* Whoever takes rows of some topics only leaves the others to the head: it must go on asking. */
 static void only_who_takes_all_rows_fills_gaps(void **state)
 {
@@ -589,6 +626,8 @@ int main(void)
 		cmocka_unit_test(a_cut_page_drops_no_gap),
 		cmocka_unit_test(the_second_cursor_asks_for_the_gaps_below_it),
 		cmocka_unit_test(pages_of_gaps_alone_do_not_hold_up_a_job),
+		cmocka_unit_test(jobs_of_one_page_are_not_held_up_either),
+		cmocka_unit_test(a_page_of_news_in_the_gaps_is_no_jam),
 		cmocka_unit_test(only_who_takes_all_rows_fills_gaps),
 		cmocka_unit_test(other_sources_keep_gaps_for_a_whole_sweep),
 		cmocka_unit_test(a_restart_forgets_gaps_and_jobs),
