@@ -1,4 +1,4 @@
-/* The census: three statements a round, and a pause. */
+/* The census: four statements a round, and a pause. */
 #include "census.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 
 #include "mem.h"
 #include "sql_census.h"
+#include "strays.h"
 
 #define COUNT_MAX   10000
 #define TENANTS_MAX 1000
@@ -26,6 +27,9 @@ struct census {
 	usec_t seen_at; /* when the due keys were counted last; boot clock */
 	usec_t *oldest; /* of each target */
 	struct census_outbox outbox;
+	PGresult *strays; /* as they were seen last; NULL: nobody has looked yet */
+	int strays_told;  /* at most, so far */
+	struct log_limit strays_said;
 };
 
 static void complain(struct census *census, const struct pg_error *error)
@@ -87,6 +91,37 @@ static void on_due(void *arg, const PGresult *result, const struct pg_error *err
 				error ? USEC_NEVER : census->oldest[i]);
 }
 
+/* At once when there are more than before, and then now and again. */
+static void say_strays(struct census *census)
+{
+	uint64_t held;
+	char count[32];
+	if (pg_rows(census->strays) > census->strays_told) {
+		census->strays_told = pg_rows(census->strays);
+		census->strays_said = (struct log_limit){ 0 };
+	}
+	if (!log_limit_pass(&census->strays_said, usec_boot(), SAY_EVERY, &held))
+		return;
+	for (int row = 0; row < pg_rows(census->strays); row++)
+		log_warn(census->log, "keys of a target that is not configured",
+			 LOG_TEXT("target", pg_get_text(census->strays, row, STRAY_TARGET)),
+			 LOG_TEXT("keys", strays_count(census->strays, row, count, sizeof(count))),
+			 LOG_TEXT("remedy", STRAYS_REMEDY));
+}
+
+static void on_strays(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct census *census = arg;
+	if (error) {
+		complain(census, error);
+		return;
+	}
+	pg_drop(census->strays);
+	census->strays = pg_keep(result);
+	if (pg_rows(result) > 0)
+		say_strays(census);
+}
+
 static void on_outbox(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	struct census *census = arg;
@@ -114,6 +149,9 @@ static void on_timer(void *arg)
 	pg_params_clear(&params);
 	pg_add_int4(&params, TENANTS_MAX);
 	pg_send(census->pg, SQL_CENSUS_DUE, &params, on_due, census);
+	pg_params_clear(&params);
+	strays_params(census->conf, &params);
+	pg_send(census->pg, SQL_STRAYS, &params, on_strays, census);
 	pg_send(census->pg, SQL_CENSUS_OUTBOX, NULL, on_outbox, census);
 }
 
@@ -141,6 +179,11 @@ struct census_outbox census_outbox(const struct census *census)
 	return census->outbox;
 }
 
+const PGresult *census_strays(const struct census *census)
+{
+	return census->strays;
+}
+
 struct census *census_new(struct loop *loop, struct log *log, struct pg *pg,
 			  const struct conf *conf, const struct rules *rules, struct meter *meter)
 {
@@ -160,6 +203,7 @@ void census_free(struct census *census)
 	if (!census)
 		return;
 	loop_timer_free(census->timer);
+	pg_drop(census->strays);
 	free(census->oldest);
 	free(census);
 }

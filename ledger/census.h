@@ -28,4 +28,7 @@ struct census_outbox {
 };
 struct census_outbox census_outbox(const struct census *census);
 
+/* Keys of targets that are not configured, as rows of strays.h; NULL: not known yet. */
+const PGresult *census_strays(const struct census *census);
+
 #endif

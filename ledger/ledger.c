@@ -28,6 +28,7 @@
 #include "operations/bulk.h"
 #include "operations/intake_orders.h"
 #include "pg.h"
+#include "strays.h"
 
 /* Beyond the drain timeout, for results that wait for the database. */
 #define DRAIN_GRACE (3 * USEC_SEC)
@@ -371,6 +372,22 @@ static void check_poison(const struct ledger *ledger, struct health_report *repo
 			   topic, (long long)ledger->conf->ledger.poison_limit);
 }
 
+/* What is recorded under a name that nobody bears waits for ever. */
+static void check_targets(const struct ledger *ledger, struct health_report *report)
+{
+	const PGresult *strays = census_strays(ledger->census);
+	char count[32];
+
+	if (!strays || pg_rows(strays) == 0)
+		health_say(report, "targets", true, "no key is of a target that is not configured");
+	else
+		health_say(report, "targets", false,
+			   "%s keys of target %s, which is not configured: put the name back into "
+			   "targets[].alias, or cancel them; see counterfoil targets",
+			   strays_count(strays, 0, count, sizeof(count)),
+			   pg_get_text(strays, 0, STRAY_TARGET));
+}
+
 static void on_check(void *arg, struct health_report *report)
 {
 	const struct ledger *ledger = arg;
@@ -393,6 +410,7 @@ static void on_check(void *arg, struct health_report *report)
 		   unbegun ? "%zu partitions have none yet: see ledger.start" : "known", unbegun);
 	health_say(report, "running", !stopping, stopping ? "stopping" : "yes");
 	check_poison(ledger, report);
+	check_targets(ledger, report);
 	check_progress(ledger, report);
 	check_outbox(ledger, report);
 }

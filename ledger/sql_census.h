@@ -45,6 +45,45 @@ static const char SQL_CENSUS_DUE[] =
 	"   WHERE p.scope = 'everything' OR (p.scope = 'tenant' AND p.name = t.tenant))"
 	" GROUP BY t.target";
 
+/* $1 names of targets, $2 keys are counted up to this, $3 targets that are told: those of other
+ * names that have unfinished keys, by skip scan over the keys that may be due and over those of a
+ * serial key, uncertain ones too. */
+#define NAMES_OF(where_)                                                                           \
+	"((SELECT target FROM counterfoil.effect_state WHERE " where_                              \
+	"   ORDER BY target LIMIT 1)"                                                              \
+	" UNION ALL"                                                                               \
+	" SELECT m.target FROM t, LATERAL (SELECT target FROM counterfoil.effect_state"            \
+	"   WHERE " where_ " AND target > t.target ORDER BY target LIMIT 1) m)"
+#define COUNT_OF(where_)                                                                           \
+	"(SELECT count(*) FROM (SELECT FROM counterfoil.effect_state s WHERE " where_              \
+	"   AND s.target = n.target LIMIT $2) c)"
+#define MAY_BE_DUE "state IN ('pending', 'retry_wait') AND NOT waiting"
+#define IN_A_ROW                                                                                   \
+	"serial_key IS NOT NULL AND state IN ('pending', 'retry_wait', 'in_flight', 'uncertain')"
+static const char SQL_STRAYS[] =
+	"WITH n AS MATERIALIZED ("
+	"  SELECT target FROM (WITH RECURSIVE t AS " NAMES_OF(
+		MAY_BE_DUE) " SELECT target FROM t) d"
+			    "  UNION"
+			    "  SELECT target FROM (WITH RECURSIVE t AS " NAMES_OF(
+				    IN_A_ROW) " SELECT target FROM t) r)"
+					      " SELECT n.target, greatest(" COUNT_OF(
+						      MAY_BE_DUE) ", " COUNT_OF(IN_A_ROW) ")"
+											  " FROM n "
+											  "WHERE "
+											  "n."
+											  "target "
+											  "<> ALL "
+											  "($1) "
+											  "ORDER "
+											  "BY 1 "
+											  "LIMIT "
+											  "$3";
+#undef NAMES_OF
+#undef COUNT_OF
+#undef MAY_BE_DUE
+#undef IN_A_ROW
+
 /* Does a relay serve the outbox of this database, and how long does its oldest row wait? Dead
  * letters leave through it. */
 static const char SQL_CENSUS_OUTBOX[] =

@@ -154,10 +154,7 @@ static void say_unset(struct locator *locator, const char *topic)
 
 	if (log_limit_pass(&locator->unset, usec_boot(), SAY_EVERY, &held))
 		log_error(locator->log, "topic not begun", LOG_TEXT("topic", topic),
-			  LOG_TEXT("remedy",
-				   "it has never been read: set ledger.start to \"earliest\" (its "
-				   "whole history is performed), \"latest\" (only what comes from "
-				   "now on) or a time, \"2026-01-31T00:00:00Z\""));
+			  LOG_TEXT("remedy", LOCATOR_UNSET));
 }
 
 /* A topic that is not there yet will have no history but what comes from now on; the time is kept,

@@ -26,4 +26,10 @@ void locator_start(struct locator *locator, struct positions *positions, locator
 		   void *arg);
 bool locator_busy(const struct locator *locator);
 
+/* Of a topic without a position, while ledger.start is not set. */
+#define LOCATOR_UNSET                                                                              \
+	"it has never been read: set ledger.start to \"earliest\" (its whole history is "          \
+	"performed), \"latest\" (only what comes from now on) or a time, "                         \
+	"\"2026-01-31T00:00:00Z\""
+
 #endif

@@ -9,6 +9,11 @@ static const char SQL_POSITIONS[] =
 	"SELECT topic, partition, next_offset FROM counterfoil.intake_position"
 	" WHERE topic = ANY ($1)";
 
+/* $1 topics: those that have no position yet. */
+static const char SQL_UNBEGUN[] =
+	"SELECT t.topic FROM unnest($1) t(topic) WHERE NOT EXISTS"
+	" (SELECT FROM counterfoil.intake_position i WHERE i.topic = t.topic) ORDER BY 1";
+
 /* $1 topics, $2 partitions: they have appeared since their topic was begun, so they are read from
  * their beginning. A topic without any position is begun by SQL_POSITIONS_BEGIN. */
 static const char SQL_POSITIONS_ADD[] =
