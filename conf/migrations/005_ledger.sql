@@ -260,7 +260,7 @@ ALTER TABLE counterfoil.poison ADD COLUMN settlement text COLLATE "C"
   CHECK (settlement IN ('replayed', 'discarded', 'redelivered'));
 
 -- Settles open poison without any effect. The same operation asked for again does nothing more. Of
--- rows that were settled meanwhile it says so.
+-- rows that were settled meanwhile it says so: already discarded, or refused, for they were replayed.
 CREATE FUNCTION counterfoil.discard_poison(ids bigint[], operation uuid, reason text, claims jsonb,
    dry_run boolean DEFAULT false)
 RETURNS TABLE (id bigint, result text, detail text)
@@ -274,7 +274,7 @@ BEGIN
     RAISE EXCEPTION 'a reason must be given' USING ERRCODE = '22023';
   END IF;
   IF EXISTS (SELECT FROM counterfoil.audit a WHERE a.operation = discard_poison.operation) THEN
-    RETURN QUERY SELECT p.id, CASE WHEN p.settlement = 'discarded' THEN 'done' ELSE 'already' END,
+    RETURN QUERY SELECT p.id, CASE WHEN p.settlement = 'discarded' THEN 'done' ELSE 'refused' END,
       coalesce(p.settlement, 'still open')
       FROM counterfoil.poison p WHERE p.id = ANY (discard_poison.ids) ORDER BY p.id;
     RETURN;
@@ -293,7 +293,8 @@ BEGIN
       jsonb_build_object('ids', to_jsonb(open)));
   END IF;
   RETURN QUERY SELECT n.id,
-      CASE WHEN p.id IS NULL THEN 'missing' WHEN n.id = ANY (open) THEN 'done' ELSE 'already' END,
+      CASE WHEN p.id IS NULL THEN 'missing' WHEN n.id = ANY (open) THEN 'done'
+        WHEN p.settlement = 'discarded' THEN 'already' ELSE 'refused' END,
       CASE WHEN p.id IS NULL THEN 'there is no such poison'
         WHEN n.id = ANY (open) THEN 'settled without effect'
         ELSE 'was settled before: ' || coalesce(p.settlement, 'unknown how') END

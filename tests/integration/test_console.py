@@ -224,7 +224,6 @@ def test_replay_asks_for_yes(keys: Keys, counterfoil: Run):
     ("cancelled", {}, "it was cancelled", "refused"),
     ("pruned", {}, "only its key is kept", "refused"),
     ("dead", {"method": None}, "never rendered", "refused"),
-    ("pending", {}, "it is due already", "already"),
 ])
 def test_replay_that_changes_nothing(keys: Keys, counterfoil: Run, state: str,
                                      columns: dict[str, Any], words: str, result: str):

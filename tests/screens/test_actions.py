@@ -80,7 +80,26 @@ def test_letters_in_a_dialog_are_text(keys: Keys, console: Console):
     assert "[INC-1: Qualitätstill 3 €" in terminal.sync()
     terminal.press("BTab", "q", "Q", "x", "Enter")
     (audit,) = keys.audit()
-    assert audit["reason"] == "INC-1: Qualitätstill 3 €"
+    assert audit["reason"] == "INC-1: Qualitätstill 3 €qQx"
+
+
+def test_what_is_typed_on_a_button_is_the_reason(keys: Keys, console: Console):
+    """Before Tab as well as behind it; and Enter still presses the button that has the focus."""
+    keys.add("order:1")
+    terminal = console()
+    terminal.press(*DEAD, "x", "r")
+    terminal.text("INC-9 ")
+    screen = terminal.sync()
+    assert "[INC-9 " in screen and "[> Cancel <]" in screen
+    terminal.press("Enter")
+    assert keys.audit() == []
+    terminal.press("x", "r")
+    terminal.text("INC-9 ")
+    assert "[INC-9 " in terminal.press("Tab")
+    terminal.text("again")
+    terminal.press("Enter")
+    (audit,) = keys.audit()
+    assert audit["reason"] == "INC-9 again"
 
 
 def test_no_single_key_changes_anything(keys: Keys, console: Console):

@@ -85,7 +85,7 @@ static void print_json(const struct adoption *adoption)
 	writer_open(&writer, "was", '{');
 	writer_text(&writer, "system_identifier", seen(adoption, ADOPT_IDENTIFIER));
 	writer_text(&writer, "environment", seen(adoption, ADOPT_ENVIRONMENT));
-	writer_text(&writer, "adopted_at", seen(adoption, ADOPT_ADOPTED_AT));
+	writer_time(&writer, "adopted_at", pg_get_time(adoption->seen, 0, ADOPT_ADOPTED_AT));
 	writer_text(&writer, "adopted_by", seen(adoption, ADOPT_ADOPTED_BY));
 	writer_close(&writer, '}');
 	writer_open(&writer, "is", '{');
@@ -122,10 +122,14 @@ static void print_since(const struct adoption *adoption)
 {
 	BUF_AUTO struct buf who = { 0 };
 	const char *by = seen(adoption, ADOPT_ADOPTED_BY);
+	char time[FORMAT_SIZE];
 	if (!by)
 		return;
 	clean_add(&who, by, strlen(by));
-	printf("       since %s, by %s\n", seen(adoption, ADOPT_ADOPTED_AT), buf_text(&who));
+	printf("       since %s, by %s\n",
+	       format_time(pg_get_time(adoption->seen, 0, ADOPT_ADOPTED_AT),
+			   adoption->call->conf->console.zone, time),
+	       buf_text(&who));
 }
 
 static void print_seen(const struct adoption *adoption)

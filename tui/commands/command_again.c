@@ -170,7 +170,7 @@ static void print_places(const PGresult *rows)
 	fputs(buf_text(&out), stdout);
 }
 
-static enum exit_code places(struct call *call)
+static enum exit_code rewind_topic(struct call *call)
 {
 	PG_RESULT_AUTO PGresult *rows = NULL;
 	PG_PARAMS_AUTO struct pg_params params = { 0 };
@@ -179,6 +179,8 @@ static enum exit_code places(struct call *call)
 		return call_failed(call);
 	if (pg_rows(rows) == 0)
 		return call_error(call, EXIT_NOT_FOUND, "topic %s has not been begun", call->word);
+	if (call->to)
+		return go_back(call);
 	if (call->json)
 		print_places_json(rows);
 	else
@@ -197,7 +199,7 @@ enum exit_code rewind_run(const char *config_path, int argc, char **argv)
 	if (call.to && !intake_order_fits(&call, &code))
 		return code;
 	if (call_open(&call, &code))
-		code = call.to ? go_back(&call) : places(&call);
+		code = rewind_topic(&call);
 	call_close(&call);
 	return code;
 }

@@ -205,9 +205,7 @@ static void add_time(struct buf *out, const char *name, const PGresult *rows, in
 {
 	char text[FORMAT_SIZE];
 	if (!pg_null(rows, 0, column))
-		add_field(out, name,
-			  format_time(pg_get_time(rows, 0, column), pg_get_time(rows, 0, CLASH_NOW),
-				      zone, text));
+		add_field(out, name, format_time(pg_get_time(rows, 0, column), zone, text));
 }
 
 static void add_place(struct buf *out, const PGresult *rows, int topic)

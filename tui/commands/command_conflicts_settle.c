@@ -4,6 +4,7 @@
 
 #include "commands/call.h"
 #include "commands/command_conflicts.h"
+#include "commands/tally.h"
 #include "data/intake_order.h"
 #include "data/order.h"
 #include "data/sql_conflicts.h"
@@ -100,14 +101,6 @@ static bool is_result(const PGresult *answer, int row, const char *result)
 	return strcmp(pg_get_text(answer, row, SETTLED_RESULT), result) == 0;
 }
 
-static int count_done(const PGresult *answer)
-{
-	int done = 0;
-	for (int row = 0; row < pg_rows(answer); row++)
-		done += is_result(answer, row, "done");
-	return done;
-}
-
 static void print_json(const struct call *call, const PGresult *answer, int done)
 {
 	BUF_AUTO struct buf out = { 0 };
@@ -151,17 +144,17 @@ static enum exit_code settle(struct call *call, const struct pg_array *ids)
 				  "console.read_only is set: nothing is changed");
 	if (!give(call, ids, &answer))
 		return call_failed(call);
-	const int done = count_done(answer);
-	if (!done)
-		return call_error(call,
-				  is_result(answer, 0, "missing") ? EXIT_NOT_FOUND : EXIT_CONFLICT,
-				  "%lld: %s", (long long)pg_get_int8(answer, 0, SETTLED_ID),
+	const struct tally tally = tally_of(answer, SETTLED_RESULT);
+	const enum exit_code code = tally_code(&tally);
+	if (code == EXIT_NOT_FOUND || code == EXIT_CONFLICT)
+		return call_error(call, code, "%lld: %s",
+				  (long long)pg_get_int8(answer, 0, SETTLED_ID),
 				  pg_get_text(answer, 0, SETTLED_DETAIL));
 	if (call->json)
-		print_json(call, answer, done);
+		print_json(call, answer, tally.done);
 	else
-		print_words(call, answer, done);
-	return done == pg_rows(answer) ? EXIT_OK : EXIT_PARTLY;
+		print_words(call, answer, tally.done);
+	return code;
 }
 
 enum exit_code conflicts_settle_run(const char *config_path, int argc, char **argv)

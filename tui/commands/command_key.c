@@ -14,13 +14,14 @@
 static const char cancel_usage[] =
 	"usage: counterfoil cancel KEY|ID --yes --reason TEXT [OPTION ...]\n"
 	"Takes back for good what waits to be sent. What may have happened already\n"
-	"becomes uncertain instead. Ends with 5 when the key was not waiting.\n" OPTIONS REASON;
+	"becomes uncertain instead. Ends with 5 when the key was neither waiting nor\n"
+	"cancelled.\n" OPTIONS REASON;
 
 static const char dead_letter_usage[] =
 	"usage: counterfoil dead-letter KEY|ID --yes --reason TEXT [OPTION ...]\n"
 	"Gives up what waits to be sent: it is dead, and can be replayed. What may have\n"
 	"happened already becomes uncertain instead. A ledger sends its dead letter, as\n"
-	"of any dead key. Ends with 5 when the key was not waiting.\n" OPTIONS REASON;
+	"of any dead key. Ends with 5 when the key was neither waiting nor dead.\n" OPTIONS REASON;
 
 static const char take_over_usage[] =
 	"usage: counterfoil take-over KEY|ID --yes [--reason TEXT] [OPTION ...]\n"

@@ -5,6 +5,7 @@
 
 #include "commands/call.h"
 #include "commands/command_outbox.h"
+#include "commands/tally.h"
 #include "data/order.h"
 #include "data/sql_relay.h"
 #include "mem.h"
@@ -26,7 +27,9 @@ static const char usage[] =
 	"them goes back. Whatever came of it stands in the audit. Ends with 3 when some were not "
 	"in "
 	"a\n"
-	"state for it, with 5 when none was, or when --expect is another number.\n"
+	"state for it, with 5 when none was, or when --expect is another number, with 4 when none "
+	"is\n"
+	"there.\n"
 	"  --all          every dead row (of the topic, of the ordering key)\n"
 	"  --expect N     only if there are so many\n"
 	"  --yes          do it\n"
@@ -163,11 +166,6 @@ static bool give_order(struct order_of_rows *order, PGresult **answer_r)
 	       pg_session_script(call->session, "COMMIT", &call->err, call->sqlstate);
 }
 
-static bool is_done(const PGresult *answer, int row)
-{
-	return strcmp(pg_get_text(answer, row, SETTLE_RESULT), "done") == 0;
-}
-
 static void print_json(const struct order_of_rows *order, const PGresult *answer, int done)
 {
 	BUF_AUTO struct buf out = { 0 };
@@ -207,12 +205,10 @@ static void print_words(const struct order_of_rows *order, const PGresult *answe
 	fputs(buf_text(&out), stdout);
 }
 
-static enum exit_code none_done(const struct call *call, const PGresult *answer)
+static enum exit_code none_done(const struct call *call, const PGresult *answer,
+				enum exit_code code)
 {
-	bool missing = true;
-	for (int row = 0; row < pg_rows(answer); row++)
-		missing &= strcmp(pg_get_text(answer, row, SETTLE_RESULT), "missing") == 0;
-	return call_error(call, missing ? EXIT_NOT_FOUND : EXIT_CONFLICT, "row %lld%s: %s",
+	return call_error(call, code, "row %lld%s: %s",
 			  (long long)pg_get_int8(answer, 0, SETTLE_ID),
 			  pg_rows(answer) > 1 ? ", and the others likewise" : "",
 			  pg_get_text(answer, 0, SETTLE_DETAIL));
@@ -220,18 +216,16 @@ static enum exit_code none_done(const struct call *call, const PGresult *answer)
 
 static enum exit_code tell(const struct order_of_rows *order, const PGresult *answer)
 {
-	int done = 0;
-	for (int row = 0; row < pg_rows(answer); row++)
-		done += is_done(answer, row);
-	if (!done && (order->call->json || pg_rows(answer) == 1))
-		return none_done(order->call, answer);
+	const struct tally tally = tally_of(answer, SETTLE_RESULT);
+	const enum exit_code code = tally_code(&tally);
+	const bool none = code == EXIT_NOT_FOUND || code == EXIT_CONFLICT;
+	if (none && (order->call->json || tally.count == 1))
+		return none_done(order->call, answer, code);
 	if (order->call->json)
-		print_json(order, answer, done);
+		print_json(order, answer, tally.done);
 	else
 		print_words(order, answer);
-	if (!done)
-		return none_done(order->call, answer);
-	return done == pg_rows(answer) ? EXIT_OK : EXIT_PARTLY;
+	return none ? none_done(order->call, answer, code) : code;
 }
 
 static enum exit_code carry_out(struct order_of_rows *order)

@@ -218,7 +218,7 @@ static enum exit_code print_rows(struct call *call, const PGresult *rows)
 		if (call->json)
 			json_whole(&writer, rows, row, others);
 		else
-			dead_text(rows, row, others, false, &out);
+			dead_text(rows, row, others, false, call->conf->console.zone, &out);
 		if (!call->json && row + 1 < pg_rows(rows))
 			buf_add_char(&out, '\n');
 	}

@@ -21,7 +21,7 @@ static const char pause_usage[] =
 	"flight\n"
 	"ends. Events are taken in meanwhile; windows and not_after run on. Alone it lists what "
 	"is\n"
-	"paused. Ends with 5 when it is paused already, with 4 when no effect has this name.\n"
+	"paused. Says so when it is paused already; ends with 4 when no effect has this name.\n"
 	"  --yes          do it\n"
 	"  --force        even if the configuration has no effect of this name\n"
 	"  --dry-run      only say what would come of it\n"
@@ -30,7 +30,8 @@ static const char pause_usage[] =
 static const char resume_usage[] =
 	"usage: counterfoil resume --tenant T|--effect E|--all --yes [--reason TEXT] [--dry-run]\n"
 	"                          [--json] [--config FILE]\n"
-	"Sends again what `counterfoil pause` has stopped. Ends with 5 when it is not paused.\n"
+	"Sends again what `counterfoil pause` has stopped. Says so when it is not paused;\n"
+	"ends with 4 when no effect has this name either.\n"
 	"  --yes          do it\n"
 	"  --dry-run      only say what would come of it\n"
 	"  --reason TEXT  for the audit\n";
@@ -132,7 +133,8 @@ static void print_order(const struct pausing *pausing, const PGresult *verdict)
 	if (!call->json) {
 		clean_add(&out, pausing->name, strlen(pausing->name));
 		printf("%s%s%s: %s%s\n", pausing->scope, *pausing->name ? " " : "", buf_text(&out),
-		       call->dry_run ? "would be done: " : "",
+		       call->dry_run && order_result(verdict) == ORDER_DONE ? "would be done: "
+									    : "",
 		       pg_get_text(verdict, 0, VERDICT_DETAIL));
 		return;
 	}
@@ -153,7 +155,7 @@ static void print_order(const struct pausing *pausing, const PGresult *verdict)
 static bool names_an_effect(const struct pausing *pausing)
 {
 	const struct call *call = pausing->call;
-	if (!call->effect || call->force || strcmp(call->name, "pause") != 0)
+	if (!call->effect || call->force)
 		return true;
 	for (size_t i = 0; i < call->conf->effect_count; i++)
 		if (strcmp(call->conf->effects[i].name, call->effect) == 0)
@@ -168,7 +170,8 @@ static enum exit_code order(struct pausing *pausing)
 	if (call->conf->console.read_only && !call->dry_run)
 		return call_error(call, EXIT_PERMISSION,
 				  "console.read_only is set: nothing is changed");
-	if (!names_an_effect(pausing))
+	const bool known = names_an_effect(pausing), resume = strcmp(call->name, "resume") == 0;
+	if (!known && !resume)
 		return call_error(
 			call, EXIT_NOT_FOUND,
 			"the configuration has no effect \"%.64s\": nothing would be stopped; "
@@ -176,10 +179,12 @@ static enum exit_code order(struct pausing *pausing)
 			call->effect);
 	if (!give_order(pausing, &verdict))
 		return call_failed(call);
-	if (order_result(verdict) != ORDER_DONE)
-		return call_error(call, EXIT_CONFLICT, "%s%s%s: %s", pausing->scope,
-				  *pausing->name ? " " : "", pausing->name,
-				  pg_get_text(verdict, 0, VERDICT_DETAIL));
+	if (!known && order_result(verdict) == ORDER_ALREADY)
+		return call_error(
+			call, EXIT_NOT_FOUND,
+			"the configuration has no effect \"%.64s\", and none of this name "
+			"is paused",
+			call->effect);
 	print_order(pausing, verdict);
 	return EXIT_OK;
 }

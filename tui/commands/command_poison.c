@@ -139,7 +139,7 @@ static void add_time(struct buf *out, const char *name, usec_t wall, enum conf_z
 {
 	char text[FORMAT_SIZE];
 	if (wall != USEC_NEVER)
-		add_field(out, name, format_time_exact(wall, zone, text));
+		add_field(out, name, format_time(wall, zone, text));
 }
 
 static void add_body(struct buf *out, const char *name, const PGresult *rows, int column)

@@ -4,6 +4,7 @@
 
 #include "commands/call.h"
 #include "commands/command_poison.h"
+#include "commands/tally.h"
 #include "data/intake_order.h"
 #include "data/order.h"
 #include "data/sql_intake.h"
@@ -21,7 +22,10 @@ static const char usage[] =
 	"those "
 	"that\n"
 	"were too large to be kept whole nothing is done: counterfoil redeliver reads them again.\n"
-	"discard: they are settled without any effect. Both stand in the audit.\n"
+	"discard: they are settled without any effect. Both stand in the audit. What was settled "
+	"so\n"
+	"before is left as it is. Ends with 4 when none is there, with 5 when all were settled "
+	"otherwise.\n"
 	"  --topic T      all open ones of the topic\n"
 	"  --expect N     only if there are so many\n"
 	"  --yes          do it\n"
@@ -105,11 +109,30 @@ static void replay_params(const struct choice *choice, struct buf *out)
 	writer_close(&writer, '}');
 }
 
+/* There is nothing for a ledger to do: none is there, or open. */
+static enum exit_code none_open(const struct call *call, const PGresult *counts)
+{
+	if (!pg_get_int8(counts, 0, POISON_KNOWN))
+		return call_error(call, EXIT_NOT_FOUND, "there is no such poison");
+	if (pg_get_int8(counts, 0, POISON_REPLAYED) < pg_get_int8(counts, 0, POISON_KNOWN))
+		return call_error(call, EXIT_CONFLICT, "settled before, and not by a replay");
+	puts(call->json ? "{\"result\":\"already\"}" : "replayed already");
+	return EXIT_OK;
+}
+
 static enum exit_code replay(struct choice *choice)
 {
 	BUF_AUTO struct buf params = { 0 };
+	PG_RESULT_AUTO PGresult *counts = NULL;
+	PG_PARAMS_AUTO struct pg_params ids = { 0 };
+	pg_add_array(&ids, &choice->ids);
+	if (!call_query(choice->call, SQL_POISON_COUNTS, &ids, &counts))
+		return call_failed(choice->call);
+	const int64_t open = pg_get_int8(counts, 0, POISON_OPEN);
+	if (!open)
+		return none_open(choice->call, counts);
 	if (choice->call->dry_run) {
-		printf("%d would be replayed\n", choice->ids.count);
+		printf("%lld would be replayed\n", (long long)open);
 		return EXIT_OK;
 	}
 	replay_params(choice, &params);
@@ -137,14 +160,6 @@ static bool give_discard(const struct choice *choice, PGresult **answer_r)
 	return pg_session_script(call->session, SQL_BEGIN_ORDER, &call->err, call->sqlstate) &&
 	       call_query(call, SQL_POISON_DISCARD, &params, answer_r) &&
 	       pg_session_script(call->session, "COMMIT", &call->err, call->sqlstate);
-}
-
-static int count_done(const PGresult *answer)
-{
-	int done = 0;
-	for (int row = 0; row < pg_rows(answer); row++)
-		done += strcmp(pg_get_text(answer, row, DISCARD_RESULT), "done") == 0;
-	return done;
 }
 
 static void print_discard(const struct call *call, const PGresult *answer, int done)
@@ -185,13 +200,14 @@ static enum exit_code discard(struct choice *choice)
 				  "console.read_only is set: nothing is changed");
 	if (!give_discard(choice, &answer))
 		return call_failed(call);
-	int done = count_done(answer);
-	if (!done)
-		return call_error(call, EXIT_CONFLICT, "%lld: %s",
+	const struct tally tally = tally_of(answer, DISCARD_RESULT);
+	const enum exit_code code = tally_code(&tally);
+	if (code == EXIT_NOT_FOUND || code == EXIT_CONFLICT)
+		return call_error(call, code, "%lld: %s",
 				  (long long)pg_get_int8(answer, 0, DISCARD_ID),
 				  pg_get_text(answer, 0, DISCARD_DETAIL));
-	print_discard(call, answer, done);
-	return done == pg_rows(answer) ? EXIT_OK : EXIT_PARTLY;
+	print_discard(call, answer, tally.done);
+	return code;
 }
 
 /* --- the commands --- */

@@ -190,11 +190,11 @@ static void add_field(struct buf *out, const char *name, const char *text)
 	buf_add_char(out, '\n');
 }
 
-static void add_time(struct buf *out, const char *name, usec_t wall)
+static void add_time(struct buf *out, const char *name, usec_t wall, enum conf_zone zone)
 {
-	char text[32];
+	char text[FORMAT_SIZE];
 	if (wall != USEC_NEVER)
-		add_field(out, name, usec_rfc3339(wall, text, sizeof(text)));
+		add_field(out, name, format_time(wall, zone, text));
 }
 
 /* Line by line, each sanitised by itself. */
@@ -221,9 +221,9 @@ static void add_block(struct buf *out, const char *title, const char *bytes, siz
 	}
 }
 
-static void add_attempts(struct buf *out, const PGresult *attempts)
+static void add_attempts(struct buf *out, const PGresult *attempts, enum conf_zone zone)
 {
-	char time[32], took[FORMAT_SIZE], owner[64];
+	char time[FORMAT_SIZE], took[FORMAT_SIZE], owner[64];
 	if (pg_rows(attempts))
 		buf_add_text(out, "\nattempts, newest first:\n");
 	for (int row = 0; row < pg_rows(attempts); row++) {
@@ -233,8 +233,7 @@ static void add_attempts(struct buf *out, const PGresult *attempts)
 				     : pg_get_int8(attempts, row, ATTEMPT_TOOK);
 		buf_addf(out, "  %lld  %s  %8s  %-12s  ",
 			 (long long)pg_get_int8(attempts, row, ATTEMPT_N),
-			 usec_rfc3339(pg_get_time(attempts, row, ATTEMPT_STARTED), time,
-				      sizeof(time)),
+			 format_time(pg_get_time(attempts, row, ATTEMPT_STARTED), zone, time),
 			 format_took(ran, took),
 			 story_owner(pg_get_text(attempts, row, ATTEMPT_OWNER), owner,
 				     sizeof(owner)));
@@ -250,15 +249,14 @@ static void add_attempts(struct buf *out, const PGresult *attempts)
 	}
 }
 
-static void add_audit(struct buf *out, const PGresult *audit)
+static void add_audit(struct buf *out, const PGresult *audit, enum conf_zone zone)
 {
-	char time[32];
+	char time[FORMAT_SIZE];
 	if (pg_rows(audit))
 		buf_add_text(out, "\naudit, newest first:\n");
 	for (int row = 0; row < pg_rows(audit); row++) {
 		const char *reason = pg_get_text(audit, row, AUDIT_REASON);
-		buf_addf(out, "  %s  ",
-			 usec_rfc3339(pg_get_time(audit, row, AUDIT_AT), time, sizeof(time)));
+		buf_addf(out, "  %s  ", format_time(pg_get_time(audit, row, AUDIT_AT), zone, time));
 		clean_add(out, pg_get_text(audit, row, AUDIT_WHO),
 			  strlen(pg_get_text(audit, row, AUDIT_WHO)));
 		buf_addf(out, "  %s: %s, %s", pg_get_text(audit, row, AUDIT_ACTION),
@@ -272,7 +270,7 @@ static void add_audit(struct buf *out, const PGresult *audit)
 	}
 }
 
-static void add_key(struct buf *out, const PGresult *key)
+static void add_key(struct buf *out, const PGresult *key, enum conf_zone zone)
 {
 	char text[FORMAT_SIZE + 64], age[FORMAT_SIZE];
 	BUF_AUTO struct buf line = { 0 };
@@ -295,10 +293,10 @@ static void add_key(struct buf *out, const PGresult *key)
 	add_field(out, "decided", pg_get_text(key, 0, KEY_RESOLUTION));
 	add_field(out, "repeats", pg_get_text(key, 0, KEY_REPLAY_OF));
 	add_field(out, "repeated as", pg_get_text(key, 0, KEY_FORCED));
-	add_time(out, "recorded", pg_get_time(key, 0, KEY_CREATED));
-	add_time(out, "first sent", pg_get_time(key, 0, KEY_FIRST_SENT));
-	add_time(out, "last sent", pg_get_time(key, 0, KEY_SENT));
-	add_time(out, "window until", pg_get_time(key, 0, KEY_WINDOW));
+	add_time(out, "recorded", pg_get_time(key, 0, KEY_CREATED), zone);
+	add_time(out, "first sent", pg_get_time(key, 0, KEY_FIRST_SENT), zone);
+	add_time(out, "last sent", pg_get_time(key, 0, KEY_SENT), zone);
+	add_time(out, "window until", pg_get_time(key, 0, KEY_WINDOW), zone);
 }
 
 static void print_words(const struct shown *shown, enum conf_zone zone)
@@ -309,7 +307,7 @@ static void print_words(const struct shown *shown, enum conf_zone zone)
 	const PGresult *key = shown->key;
 	size_t length;
 	tell(shown, zone, &why);
-	add_key(&out, key);
+	add_key(&out, key, zone);
 	add_field(&out, "why", buf_text(&why));
 	if (!pg_null(key, 0, KEY_METHOD))
 		buf_addf(&line, "%s %s", pg_get_text(key, 0, KEY_METHOD),
@@ -319,13 +317,13 @@ static void print_words(const struct shown *shown, enum conf_zone zone)
 	add_block(&out, "request headers", bytes, length, (int64_t)length);
 	bytes = pg_get_bytes(key, 0, KEY_BODY, &length);
 	add_block(&out, "request body", bytes, length, pg_get_int8(key, 0, KEY_BODY_SIZE));
-	add_attempts(&out, shown->attempts);
+	add_attempts(&out, shown->attempts, zone);
 	if (shown->response) {
 		bytes = pg_get_bytes(shown->response, 0, 0, &length);
 		add_block(&out, "last response body", bytes, length,
 			  pg_get_int8(shown->attempts, 0, ATTEMPT_BODY_SIZE));
 	}
-	add_audit(&out, shown->audit);
+	add_audit(&out, shown->audit, zone);
 	fputs(buf_text(&out), stdout);
 }
 

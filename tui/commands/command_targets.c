@@ -69,9 +69,7 @@ static void add_time(struct table *table, const PGresult *rows, int row, int col
 {
 	char text[FORMAT_SIZE];
 	const usec_t time = pg_get_time(rows, row, column);
-	table_add(table, time == USEC_NEVER
-				 ? NULL
-				 : format_time(time, pg_get_time(rows, row, GATE_NOW), zone, text));
+	table_add(table, time == USEC_NEVER ? NULL : format_time(time, zone, text));
 }
 
 static void add_waiting(struct table *table, int64_t count, int64_t cap)

@@ -68,7 +68,8 @@ static void print_done(const struct call *call, const PGresult *key, const PGres
 	const char *from = pg_get_text(verdict, 0, VERDICT_FROM);
 	const char *to = pg_get_text(verdict, 0, VERDICT_TO);
 	clean_add(&line, name, strlen(name));
-	buf_add_text(&line, call->dry_run ? ": would go " : ": ");
+	buf_add_text(&line,
+		     call->dry_run && order_result(verdict) == ORDER_DONE ? ": would go " : ": ");
 	if (strcmp(from, to) == 0)
 		buf_addf(&line, "%s, ", list_state_title(from));
 	else
@@ -77,25 +78,28 @@ static void print_done(const struct call *call, const PGresult *key, const PGres
 	puts(buf_text(&line));
 }
 
+/* It is as it was asked for, and there was nothing to do. But whoever asks for a replay wants
+ * something to be sent, and of a completed key nothing is. */
+static bool is_so(const PGresult *verdict)
+{
+	return order_result(verdict) == ORDER_ALREADY &&
+	       strcmp(pg_get_text(verdict, 0, VERDICT_ACTION), "replay") != 0;
+}
+
 static enum exit_code judge(const struct call *call, const PGresult *key, const struct order *order,
 			    const PGresult *verdict)
 {
-	switch (order_result(verdict)) {
-	case ORDER_DONE:
-		if (call->json)
-			print_json(call, key, order, verdict);
-		else
-			print_done(call, key, verdict);
-		return EXIT_OK;
-	case ORDER_ALREADY:
-	case ORDER_CHANGED:
-	case ORDER_REFUSED:
+	const enum order_result result = order_result(verdict);
+	if (result == ORDER_MISSING)
+		return call_error(call, EXIT_NOT_FOUND, "the key is gone");
+	if (result != ORDER_DONE && !is_so(verdict))
 		return call_error(call, EXIT_CONFLICT, "%s: %s", pg_get_text(key, 0, KEY_KEY),
 				  pg_get_text(verdict, 0, VERDICT_DETAIL));
-	case ORDER_MISSING:
-		break;
-	}
-	return call_error(call, EXIT_NOT_FOUND, "the key is gone");
+	if (call->json)
+		print_json(call, key, order, verdict);
+	else
+		print_done(call, key, verdict);
+	return EXIT_OK;
 }
 
 /* To do again what was done needs a word more than any other replay. */

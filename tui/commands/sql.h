@@ -32,7 +32,7 @@
 
 #define SQL_APPLIED                                                                                \
 	"SELECT version, name, oldest_program,"                                                    \
-	" to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || 'Z'"                  \
+	" to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS \"UTC\"')"                 \
 	" FROM counterfoil.migration ORDER BY version"
 
 #define SQL_RECORD                                                                                 \

@@ -30,8 +30,7 @@ enum adopt_column {
 /* $1: each number is counted up to this. One row always. */
 static const char SQL_ADOPT_LOOK[] =
 	"SELECT c.system_identifier::text, i.system_identifier, i.environment,"
-	" to_char(i.adopted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || 'Z', "
-	"i.adopted_by" ADOPT_WAITING(
+	" i.adopted_at, i.adopted_by" ADOPT_WAITING(
 		ADOPT_COUNT) " FROM pg_control_system() c LEFT JOIN counterfoil.installation i ON "
 			     "true";
 

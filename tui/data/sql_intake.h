@@ -39,6 +39,13 @@ static const char SQL_POISON_IDS[] =
 	"SELECT p.id FROM counterfoil.poison p WHERE p.topic = $1 AND p.settled_at IS NULL"
 	" ORDER BY p.id LIMIT $2";
 
+/* $1 ids: how many there are, how many of them are open, how many were replayed. */
+enum poison_count_column { POISON_KNOWN, POISON_OPEN, POISON_REPLAYED };
+static const char SQL_POISON_COUNTS[] =
+	"SELECT count(*), count(*) FILTER (WHERE p.settled_at IS NULL),"
+	" count(*) FILTER (WHERE p.settlement = 'replayed')"
+	" FROM counterfoil.poison p WHERE p.id = ANY ($1)";
+
 /* $1 ids, $2 operation, $3 reason, $4 claims, $5 dry run */
 enum discard_column { DISCARD_ID, DISCARD_RESULT, DISCARD_DETAIL };
 static const char SQL_POISON_DISCARD[] =

@@ -11,7 +11,6 @@ enum gate_column {
 	GATE_REASON,
 	GATE_WAITING,
 	GATE_LEDGERS,
-	GATE_NOW,
 };
 
 /* $1 targets of the configuration, $2 keys are counted up to this. Beside them every target that
@@ -46,7 +45,7 @@ static const char SQL_TARGETS[] =
 	"     WHERE e.state IN ('pending', 'retry_wait') AND NOT e.waiting AND e.target = s.target"
 	"     LIMIT $2) c),"
 	"   (SELECT count(*) FROM counterfoil.instance i"
-	"     WHERE i.program = 'ledger' AND i.until > now()), now()"
+	"     WHERE i.program = 'ledger' AND i.until > now())"
 	" FROM said s ORDER BY s.target";
 
 /* $1 hold or release, $2 its names, $3 known, $4 operation, $5 reason, $6 claims, $7 dry run. The

@@ -183,11 +183,12 @@ static unsigned press(struct dialog *dialog)
 	return REACT_DRAW;
 }
 
+/* What is typed while a button has the focus is the reason, and is not lost. The focus stays: by
+ * typing alone nobody comes nearer to giving the order. */
 static bool take_text(struct dialog *dialog, const struct key *key)
 {
-	if (dialog->focus == FOCUS_REASON)
-		return text_input_key(&dialog->reason, key);
-	return dialog->focus == FOCUS_FIELD && text_input_key(&dialog->field.text, key);
+	bool field = dialog->focus == FOCUS_FIELD;
+	return text_input_key(field ? &dialog->field.text : &dialog->reason, key);
 }
 
 static unsigned on_key(struct screen *screen, const struct key *key)

@@ -36,12 +36,11 @@ static void add_mode(const struct frame *frame, struct buf *out)
 /* Zone, clock, interval, mode: from the right, as much as fits. */
 static int draw_right(const struct frame *frame, const struct canvas *canvas, enum style style)
 {
-	char zone[FORMAT_SIZE], time[FORMAT_SIZE], refresh[32];
+	char clock[FORMAT_SIZE], refresh[32];
 	BUF_AUTO struct buf line = { 0 };
 	int end = canvas->all.width - 1;
 	if (frame->now != USEC_NEVER)
-		buf_addf(&line, "%s %s  ", format_zone(frame->now, frame->zone, zone),
-			 format_time(frame->now, frame->now, frame->zone, time));
+		buf_addf(&line, "%s  ", format_clock(frame->now, frame->zone, clock));
 	if (canvas->all.width >= 90)
 		buf_addf(&line, "%s  ", usec_format(frame->refresh, refresh, sizeof(refresh)));
 	if (frame->read_only)

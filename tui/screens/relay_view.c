@@ -312,8 +312,8 @@ static void draw_dead(const struct relay_view *view, const struct grid *grid, in
 	grid_cell(grid, line, DEAD_SIZE_CELL, STYLE_PLAIN,
 		  format_size(pg_get_int8(rows, row, DEAD_SIZE), text));
 	grid_cell(grid, line, DEAD_AGE_CELL, STYLE_PLAIN,
-		  view->absolute ? format_time(pg_get_time(rows, row, DEAD_AT), view->now,
-					       view->zone, text)
+		  view->absolute ? format_time_short(pg_get_time(rows, row, DEAD_AT), view->now,
+						     view->zone, text)
 				 : age(rows, row, DEAD_AGE, text));
 	grid_cell(grid, line, DEAD_BEHIND_CELL, if_any(rows, row, DEAD_BEHIND, STYLE_WARN),
 		  figure(rows, row, DEAD_BEHIND, text));
@@ -323,8 +323,13 @@ static void draw_dead(const struct relay_view *view, const struct grid *grid, in
 
 void relay_view_dead(const struct relay_view *view)
 {
+	struct column columns[COUNT_OF(dead_columns)];
 	int first, lines = shown(view, &first);
-	const struct grid grid = grid_of(view, dead_columns, COUNT_OF(dead_columns),
+	memcpy(columns, dead_columns, sizeof(columns));
+	if (view->absolute)
+		columns[DEAD_AGE_CELL] =
+			(struct column){ "SINCE", FORMAT_TIME_SHORT, FORMAT_TIME_SHORT, 0 };
+	const struct grid grid = grid_of(view, columns, COUNT_OF(columns),
 					 RIGHT(DEAD_ID_CELL) | RIGHT(DEAD_SIZE_CELL) |
 						 RIGHT(DEAD_AGE_CELL) | RIGHT(DEAD_BEHIND_CELL));
 	for (int line = 0; line < lines; line++)

@@ -72,8 +72,8 @@ static const char *cell_text(const struct row_view *view, int row, enum cell cel
 			       (long long)pg_get_int8(rows, row, ROW_TRIES));
 		return scratch;
 	case CELL_AGE:
-		return view->absolute ? format_time(pg_get_time(rows, row, ROW_SINCE), view->now,
-						    view->zone, scratch)
+		return view->absolute ? format_time_short(pg_get_time(rows, row, ROW_SINCE),
+							  view->now, view->zone, scratch)
 				      : format_age(pg_get_int8(rows, row, ROW_AGE), scratch);
 	case CELL_STATE:
 	case CELL_LAST:
@@ -137,7 +137,7 @@ static void layout(const struct row_view *view, int width, int *widths)
 	if (view->waiting)
 		wanted[CELL_LAST].narrow = view->absolute ? 16 : 22;
 	if (view->absolute)
-		wanted[CELL_AGE].narrow = wanted[CELL_AGE].wide = 12;
+		wanted[CELL_AGE].narrow = wanted[CELL_AGE].wide = FORMAT_TIME_SHORT;
 	columns_layout(wanted, CELL_COUNT, width - MARGIN - 1, widths);
 }
 

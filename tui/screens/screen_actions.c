@@ -109,9 +109,10 @@ static void judge_uncertain(struct actions *actions, char *remark, size_t size)
 	else if (until == USEC_NEVER)
 		(void)snprintf(remark, size, "SAFE: again it does the same");
 	else if (until > now)
-		(void)snprintf(remark, size, "SAFE until %s (%s left)",
-			       format_time(until, now, console_zone(actions->screen.console), time),
-			       format_age(until - now, left));
+		(void)snprintf(
+			remark, size, "SAFE until %s (%s left)",
+			format_time_short(until, now, console_zone(actions->screen.console), time),
+			format_age(until - now, left));
 	else
 		(void)snprintf(remark, size, "REFUSED: it would happen as if new");
 }

@@ -26,7 +26,8 @@ static void compose(struct dead_screen *dead)
 {
 	buf_clear(&dead->view.text);
 	if (is_there(dead))
-		dead_text(dead->rows, 0, dead->others, dead->raw, &dead->view.text);
+		dead_text(dead->rows, 0, dead->others, dead->raw,
+			  console_zone(dead->screen.console), &dead->view.text);
 }
 
 static void on_others(struct screen *screen, const PGresult *result, const struct pg_error *error)

@@ -51,7 +51,6 @@ static void compose(struct key_screen *key)
 				       .attempt =
 					       attempt_count(key) ? (int)key->selection.index : -1,
 				       .raw = key->raw,
-				       .now = console_now(key->screen.console),
 				       .zone = console_zone(key->screen.console) };
 	buf_clear(&key->view.text);
 	key_text_section(&text, key->section, &key->view.text);
@@ -216,8 +215,8 @@ static unsigned on_request(struct screen *screen, enum request request)
 static const char *time_text(const struct key_screen *key, int column, char *buffer)
 {
 	struct console *console = key->screen.console;
-	return format_time(pg_get_time(key->key, 0, column), console_now(console),
-			   console_zone(console), buffer);
+	return format_time_short(pg_get_time(key->key, 0, column), console_now(console),
+				 console_zone(console), buffer);
 }
 
 static void draw_title(const struct key_screen *key, const struct canvas *canvas, int row,
@@ -259,10 +258,10 @@ static void draw_source(const struct key_screen *key, const struct canvas *canva
 	const PGresult *facts = key->key;
 	BUF_AUTO struct buf line = { 0 };
 	char time[FORMAT_SIZE];
-	buf_addf(&line, "%s[%lld]@%lld   event %s   recorded %s", pg_get_text(facts, 0, KEY_TOPIC),
+	buf_addf(&line, "%s[%lld]@%lld at %s   event %s", pg_get_text(facts, 0, KEY_TOPIC),
 		 (long long)pg_get_int8(facts, 0, KEY_PARTITION),
-		 (long long)pg_get_int8(facts, 0, KEY_OFFSET), pg_get_text(facts, 0, KEY_EVENT_ID),
-		 time_text(key, KEY_CREATED, time));
+		 (long long)pg_get_int8(facts, 0, KEY_OFFSET), time_text(key, KEY_CREATED, time),
+		 pg_get_text(facts, 0, KEY_EVENT_ID));
 	canvas_text(canvas, row, 1, width - 2, STYLE_FAINT, buf_text(&line));
 }
 
@@ -271,11 +270,12 @@ static void draw_sent(const struct key_screen *key, const struct canvas *canvas,
 	const PGresult *facts = key->key;
 	BUF_AUTO struct buf line = { 0 };
 	char time[FORMAT_SIZE];
+	bool again = pg_get_int8(facts, 0, KEY_TRIES) > 1 && !pg_null(facts, 0, KEY_SENT);
 	if (pg_null(facts, 0, KEY_SENT) && pg_null(facts, 0, KEY_FIRST_SENT))
 		buf_add_text(&line, "not sent yet");
-	else if (!pg_null(facts, 0, KEY_FIRST_SENT))
+	else if (!pg_null(facts, 0, KEY_FIRST_SENT) && (width >= 80 || !again))
 		buf_addf(&line, "sent %s", time_text(key, KEY_FIRST_SENT, time));
-	if (pg_get_int8(facts, 0, KEY_TRIES) > 1 && !pg_null(facts, 0, KEY_SENT))
+	if (again)
 		buf_addf(&line, "%slast %s", line.length ? ", " : "",
 			 time_text(key, KEY_SENT, time));
 	if (pg_get_int8(facts, 0, KEY_REPLAYS))
@@ -317,15 +317,16 @@ static void draw_attempt(const struct key_screen *key, const struct canvas *canv
 	(void)snprintf(text, sizeof(text), "%lld",
 		       (long long)pg_get_int8(attempts, attempt, ATTEMPT_N));
 	canvas_right(canvas, row, 5, 3, STYLE_PLAIN, text);
-	canvas_text(canvas, row, 7, 12, STYLE_PLAIN,
-		    format_time_exact(pg_get_time(attempts, attempt, ATTEMPT_STARTED),
+	canvas_text(canvas, row, 7, FORMAT_TIME_SHORT, STYLE_PLAIN,
+		    format_time_short(pg_get_time(attempts, attempt, ATTEMPT_STARTED),
+				      console_now(key->screen.console),
 				      console_zone(key->screen.console), text));
-	canvas_right(canvas, row, 29, 8, STYLE_PLAIN, format_took(took, text));
+	canvas_right(canvas, row, 31, 8, STYLE_PLAIN, format_took(took, text));
 	canvas_text(
-		canvas, row, 31, 12, STYLE_PLAIN,
+		canvas, row, 33, 12, STYLE_PLAIN,
 		story_owner(pg_get_text(attempts, attempt, ATTEMPT_OWNER), owner, sizeof(owner)));
 	key_text_outcome(attempts, attempt, &outcome);
-	canvas_text(canvas, row, 45, width - 46, STYLE_PLAIN, buf_text(&outcome));
+	canvas_text(canvas, row, 47, width - 48, STYLE_PLAIN, buf_text(&outcome));
 	if ((size_t)attempt != key->selection.index)
 		return;
 	canvas_text(canvas, row, 0, 1, STYLE_STRONG, ">");
@@ -339,7 +340,7 @@ static void draw_attempts(struct key_screen *key, const struct canvas *canvas,
 		int column;
 		const char *title;
 	} titles[] = {
-		{ 4, "#" }, { 7, "STARTED" }, { 25, "TOOK" }, { 31, "OWNER" }, { 45, "OUTCOME" }
+		{ 4, "#" }, { 7, "STARTED" }, { 27, "TOOK" }, { 33, "OWNER" }, { 47, "OUTCOME" }
 	};
 	size_t count = attempt_count(key);
 	size_t height = (size_t)area->height - 1;

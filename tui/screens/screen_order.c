@@ -80,7 +80,7 @@ static void on_key_read(struct screen *screen, const PGresult *result, const str
 		(void)snprintf(order->dialog.warning, sizeof(order->dialog.warning),
 			       "The provider keeps its answer for this key until %s, an error too: "
 			       "before that it may only say the same again.",
-			       format_time(until, now, console_zone(screen->console), time));
+			       format_time(until, console_zone(screen->console), time));
 }
 
 static void ask_more(struct dialog *dialog)

@@ -29,14 +29,14 @@ static void add_field(struct buf *out, const char *name, const char *text)
 	buf_add_char(out, '\n');
 }
 
-static void add_time(struct buf *out, const char *name, usec_t wall)
+static void add_time(struct buf *out, const char *name, usec_t wall, enum conf_zone zone)
 {
-	char text[32];
+	char text[FORMAT_SIZE];
 	if (wall != USEC_NEVER)
-		add_field(out, name, usec_rfc3339(wall, text, sizeof(text)));
+		add_field(out, name, format_time(wall, zone, text));
 }
 
-static void add_facts(const PGresult *rows, int row, struct buf *out)
+static void add_facts(const PGresult *rows, int row, enum conf_zone zone, struct buf *out)
 {
 	char text[FORMAT_SIZE];
 	add_name(out, "row");
@@ -55,8 +55,8 @@ static void add_facts(const PGresult *rows, int row, struct buf *out)
 	add_field(out, "type", pg_get_text(rows, row, DEAD_TYPE));
 	add_field(out, "ordering key", pg_get_text(rows, row, DEAD_KEY));
 	add_field(out, "size", format_size(pg_get_int8(rows, row, DEAD_SIZE), text));
-	add_time(out, "created", pg_get_time(rows, row, DEAD_CREATED));
-	add_time(out, dead_word(rows, row), pg_get_time(rows, row, DEAD_AT));
+	add_time(out, "created", pg_get_time(rows, row, DEAD_CREATED), zone);
+	add_time(out, dead_word(rows, row), pg_get_time(rows, row, DEAD_AT), zone);
 	add_field(out, "given up by", pg_get_text(rows, row, DEAD_OWNER));
 }
 
@@ -113,10 +113,11 @@ static void add_block(const PGresult *rows, int row, int column, const char *tit
 	add_lines(&text, out);
 }
 
-void dead_text(const PGresult *rows, int row, const PGresult *others, bool raw, struct buf *out)
+void dead_text(const PGresult *rows, int row, const PGresult *others, bool raw, enum conf_zone zone,
+	       struct buf *out)
 {
 	bool own = pg_null(rows, row, DEAD_ROW);
-	add_facts(rows, row, out);
+	add_facts(rows, row, zone, out);
 	add_others(rows, row, others, out);
 	add_block(rows, row, DEAD_MESSAGE_KEY, "message key", true, out);
 	add_block(rows, row, DEAD_HEADERS, "headers", raw, out);

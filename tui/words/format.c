@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { ZONE_SIZE = 8 };
+
 const char *format_age(usec_t age, char *buffer)
 {
 	if (age == USEC_NEVER) {
@@ -54,40 +56,47 @@ static struct tm split(usec_t wall, enum conf_zone zone)
 	return tm;
 }
 
-const char *format_time(usec_t wall, usec_t now, enum conf_zone zone, char *buffer)
+static const char *zone_of(const struct tm *tm, enum conf_zone zone, char *buffer)
 {
-	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
-					  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-	if (wall == USEC_NEVER) {
-		(void)snprintf(buffer, FORMAT_SIZE, "-");
-		return buffer;
-	}
+	if (zone == CONF_ZONE_UTC || !strftime(buffer, ZONE_SIZE, "%Z", tm))
+		(void)snprintf(buffer, ZONE_SIZE, "UTC");
+	return buffer;
+}
+
+static const char *nothing(char *buffer)
+{
+	(void)snprintf(buffer, FORMAT_SIZE, "-");
+	return buffer;
+}
+
+const char *format_time(usec_t wall, enum conf_zone zone, char *buffer)
+{
+	char name[ZONE_SIZE];
+	if (wall == USEC_NEVER)
+		return nothing(buffer);
+	struct tm tm = split(wall, zone);
+	size_t length = strftime(buffer, FORMAT_SIZE, "%Y-%m-%d %H:%M:%S ", &tm);
+	(void)snprintf(buffer + length, FORMAT_SIZE - length, "%s", zone_of(&tm, zone, name));
+	return buffer;
+}
+
+const char *format_time_short(usec_t wall, usec_t now, enum conf_zone zone, char *buffer)
+{
+	if (wall == USEC_NEVER)
+		return nothing(buffer);
 	struct tm then = split(wall, zone), today = split(now, zone);
-	if (then.tm_year != today.tm_year)
-		(void)snprintf(buffer, FORMAT_SIZE, "%d %s %d", then.tm_mday, months[then.tm_mon],
-			       then.tm_year + 1900);
-	else if (then.tm_yday != today.tm_yday)
-		(void)snprintf(buffer, FORMAT_SIZE, "%d %s %02d:%02d", then.tm_mday,
-			       months[then.tm_mon], then.tm_hour, then.tm_min);
-	else
-		(void)snprintf(buffer, FORMAT_SIZE, "%02d:%02d:%02d", then.tm_hour, then.tm_min,
-			       then.tm_sec);
+	bool this_year = then.tm_year == today.tm_year;
+	if (!strftime(buffer, FORMAT_SIZE, this_year ? "%m-%d %H:%M:%S" : "%Y-%m-%d", &then))
+		return nothing(buffer);
 	return buffer;
 }
 
-const char *format_time_exact(usec_t wall, enum conf_zone zone, char *buffer)
+const char *format_clock(usec_t wall, enum conf_zone zone, char *buffer)
 {
+	char name[ZONE_SIZE];
 	struct tm tm = split(wall, zone);
-	(void)snprintf(buffer, FORMAT_SIZE, "%02d:%02d:%02d.%03d", tm.tm_hour, tm.tm_min, tm.tm_sec,
-		       (int)(wall % USEC_SEC / USEC_MS));
-	return buffer;
-}
-
-const char *format_zone(usec_t wall, enum conf_zone zone, char *buffer)
-{
-	struct tm tm = split(wall, zone);
-	if (zone == CONF_ZONE_UTC || !strftime(buffer, 8, "%Z", &tm))
-		(void)snprintf(buffer, FORMAT_SIZE, "UTC");
+	(void)snprintf(buffer, FORMAT_SIZE, "%s %02d:%02d:%02d", zone_of(&tm, zone, name),
+		       tm.tm_hour, tm.tm_min, tm.tm_sec);
 	return buffer;
 }
 

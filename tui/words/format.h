@@ -14,13 +14,14 @@
 const char *format_age(usec_t age, char *buffer);
 /* "212 ms", "3.00 s", "30.0 s", "2m 05s"; USEC_NEVER: "-". */
 const char *format_took(usec_t took, char *buffer);
-/* "14:02:31" on the day of `now`, else "12 May 14:02", in another year "12 May 2024"; USEC_NEVER:
- * "-". */
-const char *format_time(usec_t wall, usec_t now, enum conf_zone zone, char *buffer);
-/* "14:02:31.114" */
-const char *format_time_exact(usec_t wall, enum conf_zone zone, char *buffer);
-/* "UTC", or the name of the local zone at that time. */
-const char *format_zone(usec_t wall, enum conf_zone zone, char *buffer);
+/* "2024-05-12 14:02:31 UTC", or with the name of the local zone at that time; USEC_NEVER: "-". */
+const char *format_time(usec_t wall, enum conf_zone zone, char *buffer);
+/* For columns on the screen, whose first line names the zone: the same in short, "05-12 14:02:31",
+ * or of another year than that of `now` "2024-05-12". */
+const char *format_time_short(usec_t wall, usec_t now, enum conf_zone zone, char *buffer);
+#define FORMAT_TIME_SHORT 14 /* columns */
+/* "UTC 14:02:31" */
+const char *format_clock(usec_t wall, enum conf_zone zone, char *buffer);
 /* "1,284" */
 const char *format_count(int64_t count, char *buffer);
 /* "8.4 M": of an estimate. */

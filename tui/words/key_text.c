@@ -172,7 +172,7 @@ static void add_audit_row(const struct key_text *text, int row, struct buf *out)
 	const char *before = pg_get_text(audit, row, AUDIT_FROM);
 	const char *after = pg_get_text(audit, row, AUDIT_TO);
 	buf_addf(out, "%s  %s by %s",
-		 format_time(pg_get_time(audit, row, AUDIT_AT), text->now, text->zone, time),
+		 format_time(pg_get_time(audit, row, AUDIT_AT), text->zone, time),
 		 pg_get_text(audit, row, AUDIT_ACTION), pg_get_text(audit, row, AUDIT_WHO));
 	if (os_user)
 		buf_addf(out, " (%s%s%s)", os_user, from ? " at " : "", from ? from : "");

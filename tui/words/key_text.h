@@ -30,7 +30,6 @@ struct key_text {
 	const PGresult *response; /* of the attempt */
 	int attempt;              /* row of attempts; -1: none */
 	bool raw;                 /* bodies as they came */
-	usec_t now;
 	enum conf_zone zone;
 };
 

@@ -108,7 +108,7 @@ static void add_blocker(const struct story *story, enum conf_zone zone, struct b
 			 story->hold_reason ? story->hold_reason : "by hand");
 	else if (paused)
 		buf_addf(out, " Target %s asked for a pause until %s.", story->target,
-			 format_time(story->paused_until, story->now, zone, time));
+			 format_time(story->paused_until, zone, time));
 }
 
 /* "now" only of a key that nothing stops. */
@@ -164,8 +164,7 @@ static void tell_uncertain(const struct story *story, enum conf_zone zone, struc
 		buf_add_text(out, "It is at_most_once, and never sent again by itself.");
 	else if (until != USEC_NEVER && until > story->now)
 		buf_addf(out, "The provider knows the key until %s (%s left).",
-			 format_time(until, story->now, zone, time),
-			 format_age(until - story->now, left));
+			 format_time(until, zone, time), format_age(until - story->now, left));
 	else
 		buf_add_text(out, "The provider may have forgotten the key: sent again it could "
 				  "happen twice.");

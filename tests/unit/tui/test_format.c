@@ -60,20 +60,21 @@ static void times(void **state)
 	(void)state;
 	const usec_t now = 1748786551 * USEC_SEC; /* 2025-06-01 14:02:31 UTC */
 	char buffer[FORMAT_SIZE];
-	assert_string_equal(format_time(now, now, CONF_ZONE_UTC, buffer), "14:02:31");
-	assert_string_equal(format_time(now - USEC_DAY, now, CONF_ZONE_UTC, buffer),
-			    "31 May 14:02");
-	assert_string_equal(format_time(now - 365 * USEC_DAY, now, CONF_ZONE_UTC, buffer),
-			    "1 Jun 2024");
-	assert_string_equal(format_time(USEC_NEVER, now, CONF_ZONE_UTC, buffer), "-");
-	assert_string_equal(format_time_exact(now + 114 * USEC_MS, CONF_ZONE_UTC, buffer),
-			    "14:02:31.114");
-	assert_string_equal(format_zone(now, CONF_ZONE_UTC, buffer), "UTC");
+	assert_string_equal(format_time(now, CONF_ZONE_UTC, buffer), "2025-06-01 14:02:31 UTC");
+	assert_string_equal(format_time(USEC_NEVER, CONF_ZONE_UTC, buffer), "-");
+	assert_string_equal(format_time_short(now, now, CONF_ZONE_UTC, buffer), "06-01 14:02:31");
+	assert_string_equal(format_time_short(now - USEC_DAY, now, CONF_ZONE_UTC, buffer),
+			    "05-31 14:02:31");
+	assert_string_equal(format_time_short(now - 365 * USEC_DAY, now, CONF_ZONE_UTC, buffer),
+			    "2024-06-01");
+	assert_string_equal(format_time_short(USEC_NEVER, now, CONF_ZONE_UTC, buffer), "-");
+	assert_string_equal(format_clock(now, CONF_ZONE_UTC, buffer), "UTC 14:02:31");
 	setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
 	tzset();
-	assert_string_equal(format_time(now, now, CONF_ZONE_LOCAL, buffer), "16:02:31");
-	assert_string_equal(format_zone(now, CONF_ZONE_LOCAL, buffer), "CEST");
-	assert_string_equal(format_zone(now, CONF_ZONE_UTC, buffer), "UTC");
+	assert_string_equal(format_time(now, CONF_ZONE_LOCAL, buffer), "2025-06-01 16:02:31 CEST");
+	assert_string_equal(format_time(now, CONF_ZONE_UTC, buffer), "2025-06-01 14:02:31 UTC");
+	assert_string_equal(format_time_short(now, now, CONF_ZONE_LOCAL, buffer), "06-01 16:02:31");
+	assert_string_equal(format_clock(now, CONF_ZONE_LOCAL, buffer), "CEST 16:02:31");
 }
 
 static void counts_and_sizes(void **state)

@@ -57,7 +57,8 @@ static void why_a_key_waits(void **state)
 	story.held = false;
 	story.paused_until = now + 60 * USEC_SEC;
 	tells(&story, "Will be sent again with the same key, in 4m 10s. Last: http 503. "
-		      "Target payments asked for a pause until 14:03:31.");
+		      "Target payments asked for a pause until 2025-06-01 14:03:31 "
+		      "UTC.");
 }
 
 static void what_stops_a_key(void **state)
@@ -133,7 +134,8 @@ static void what_is_uncertain(void **state)
 	story.unknown = 2;
 	story.window_until = now + 21 * USEC_HOUR;
 	tells(&story, "Tried 2 times, 2 without a clear answer: it may have happened. "
-		      "The provider knows the key until 2 Jun 11:02 (21h 00m left).");
+		      "The provider knows the key until 2025-06-02 11:02:31 UTC (21h "
+		      "00m left).");
 	story.window_until = now - 1;
 	story.tries = story.unknown = 1;
 	tells(&story, "Tried once, 1 without a clear answer: it may have happened. "
