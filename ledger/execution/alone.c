@@ -16,9 +16,14 @@ static void rest(struct alone *alone, usec_t least, usec_t now)
 	alone->rest = now + (length > least ? length : least);
 }
 
+bool alone_rests(const struct alone *alone, usec_t now)
+{
+	return now < alone->rest;
+}
+
 void alone_wanted(struct alone *alone, size_t lane, usec_t now)
 {
-	if (alone->state != ALONE_OFF || now < alone->rest)
+	if (alone->state != ALONE_OFF || alone_rests(alone, now))
 		return;
 	set_state(alone, ALONE_DRAINING);
 	alone->lane = lane;

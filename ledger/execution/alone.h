@@ -31,6 +31,7 @@ struct alone {
 	usec_t rest;  /* until then it stays off */
 };
 
+bool alone_rests(const struct alone *alone, usec_t now); /* nothing may be wanted */
 void alone_wanted(struct alone *alone, size_t lane, usec_t now);
 /* Nothing is in flight. True: such a key is to be claimed now; alone_nothing() if it is not. */
 bool alone_next(struct alone *alone, usec_t now);

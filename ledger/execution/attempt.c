@@ -32,6 +32,7 @@ struct attempt {
 	const struct target *target;
 	size_t tenant; /* see struct claim */
 	struct key key;
+	int64_t bytes;   /* of its body */
 	usec_t asked_at; /* boot clock at the sending of the claim */
 	usec_t started;  /* the same clock */
 	bool probe;
@@ -62,6 +63,7 @@ struct attempts {
 	struct bodies *bodies;
 	struct attempt *first;
 	size_t count;
+	int64_t bytes;
 };
 
 /* --- the list of what runs --- */
@@ -73,6 +75,7 @@ static void add(struct attempts *attempts, struct attempt *attempt)
 		attempt->next->prev = attempt;
 	attempts->first = attempt;
 	attempts->count++;
+	attempts->bytes += attempt->bytes;
 }
 
 static void take_out(struct attempts *attempts, struct attempt *attempt)
@@ -84,6 +87,7 @@ static void take_out(struct attempts *attempts, struct attempt *attempt)
 	if (attempt->next)
 		attempt->next->prev = attempt->prev;
 	attempts->count--;
+	attempts->bytes -= attempt->bytes;
 }
 
 /* --- from an answer to a result --- */
@@ -492,6 +496,7 @@ void attempts_start(struct attempts *attempts, const struct claim *claim, struct
 	memcpy(attempt->method, request->method, strlen(request->method) + 1);
 	attempt->predicate = bodies_predicate(attempts->bodies, attempt->key.effect);
 	attempt->until = until;
+	attempt->bytes = (int64_t)request->body_length;
 	add(attempts, attempt);
 	if (attempt->key.life.sent)
 		send(attempt, request);
@@ -527,6 +532,11 @@ void attempts_take_back(struct attempts *attempts)
 size_t attempts_count(const struct attempts *attempts)
 {
 	return attempts->count;
+}
+
+int64_t attempts_bytes(const struct attempts *attempts)
+{
+	return attempts->bytes;
 }
 
 void attempts_ids(const struct attempts *attempts, struct pg_array *ids)

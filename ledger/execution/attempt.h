@@ -34,6 +34,7 @@ void attempts_put_back(struct attempts *attempts, const struct claim *claim, str
 void attempts_take_back(struct attempts *attempts); /* every transfer, at once */
 
 size_t attempts_count(const struct attempts *attempts);
+int64_t attempts_bytes(const struct attempts *attempts); /* of their bodies */
 void attempts_ids(const struct attempts *attempts, struct pg_array *ids);
 
 #endif

@@ -8,9 +8,8 @@
 #include "mem.h"
 #include "sql_claim.h"
 
-#define SERIALIZATION_RACE "23505"           /* unique_violation, of effect_state_serial */
-#define BYTES_MAX          (8 * 1024 * 1024) /* bodies of one claim */
-#define WALK_MAX           1000              /* tenants of one claim */
+#define SERIALIZATION_RACE "23505" /* unique_violation, of effect_state_serial */
+#define WALK_MAX           1000    /* tenants of one claim */
 #define ASIDE_PAGE         1000
 
 /* The columns of CLAIM_COLUMNS behind those of the key. */
@@ -220,7 +219,7 @@ void claim_send(struct pg *pg, const struct claim_plan *plan, const struct claim
 	*sent = (struct sent){ .claim = *claim, .events = events };
 	pg_add_text(&params, claim->name);
 	pg_add_int8(&params, claim->owner);
-	pg_add_int8(&params, BYTES_MAX);
+	pg_add_int8(&params, claim->bytes);
 	pg_add_int8(&params, claim->rows);
 	pg_add_interval(&params, plan->length);
 	pg_add_interval(&params, plan->window);

@@ -15,6 +15,8 @@ struct claim_plan {
 };
 void claim_plan(const struct conf *conf, const struct target *target, struct claim_plan *plan_r);
 
+#define CLAIM_BYTES_MAX ((int64_t)8 * 1024 * 1024) /* of bodies, of one claim */
+
 /* One statement on its way. */
 struct claim {
 	const struct target *target;
@@ -23,6 +25,7 @@ struct claim {
 	size_t tenant;    /* the same, of one key */
 	int64_t owner;
 	int64_t rows;    /* asked for */
+	int64_t bytes;   /* of bodies; one key is claimed however large it is */
 	usec_t asked_at; /* boot clock at its sending: the claims are not older */
 	bool probe;      /* for a held target */
 	bool alone;      /* of the keys that run alone */

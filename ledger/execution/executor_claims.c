@@ -14,6 +14,7 @@
 #define CLAIM_AGAIN USEC_SEC       /* after a refusal */
 #define SAY_EVERY   (10 * USEC_SEC)
 #define SAY_RARELY  (10 * USEC_MIN)
+#define BYTES_MAX   (8 * CLAIM_BYTES_MAX) /* bodies of all that is claimed and has not ended */
 
 /* --- may it be claimed, may it be sent --- */
 
@@ -22,6 +23,15 @@ static int64_t room(const struct executor *executor)
 	return executor->conf->ledger.in_flight - executor->asked -
 	       (int64_t)attempts_count(executor->attempts) -
 	       (int64_t)results_count(executor->results);
+}
+
+/* Bodies are held until their attempts end. A target with nothing under way has room for one more
+ * claim, so that no other target's large ones hold it up. */
+static int64_t room_of_bytes(const struct executor *executor, const struct gate *gate)
+{
+	const int64_t most = BYTES_MAX + (gate->busy == 0 ? CLAIM_BYTES_MAX : 0);
+	const int64_t left = most - executor->bytes - attempts_bytes(executor->attempts);
+	return left < CLAIM_BYTES_MAX ? left : CLAIM_BYTES_MAX;
 }
 
 /* Enough of the lease is left to hand a request over. */
@@ -101,6 +111,7 @@ static void ask(struct executor *executor, struct lane *lane, int64_t rows, usec
 		.lane = (size_t)(lane - executor->lanes),
 		.owner = executor->instance,
 		.rows = rows,
+		.bytes = room_of_bytes(executor, gate),
 		.asked_at = now,
 		.probe = gate_lets_one(gate),
 		.alone = executor->alone.state != ALONE_OFF,
@@ -108,9 +119,25 @@ static void ask(struct executor *executor, struct lane *lane, int64_t rows, usec
 	lane->asking = true;
 	lane->kicked = false;
 	executor->asked += rows;
+	executor->bytes += claim.bytes;
 	gate_take(gate, rows, now);
 	claim_send(executor->pg, &executor->plans[index], &claim, &lane->turn,
 		   tenants_of(executor, lane->target), &executor->claim_events);
+}
+
+/* A key is due that runs alone, and its target's gate would let it pass now: what is in flight ends
+ * first. Had the lane claimed something else meanwhile, the rate or a probe could be used up by it
+ * again and again. */
+static bool wait_for_alone(struct executor *executor, struct lane *lane, usec_t now)
+{
+	if (!lane->saves)
+		return false;
+	lane->saves = false;
+	if (alone_rests(&executor->alone, now))
+		return false;
+	alone_wanted(&executor->alone, (size_t)(lane - executor->lanes), now);
+	loop_timer_set(executor->turn, 0);
+	return true;
 }
 
 static void claim_lane(struct executor *executor, struct lane *lane)
@@ -123,7 +150,10 @@ static void claim_lane(struct executor *executor, struct lane *lane)
 	rows = rows < room(executor) ? rows : room(executor);
 	if (rows <= 0)
 		return wait_for_token(executor, lane);
-	ask(executor, lane, rows, now);
+	if (room_of_bytes(executor, gate) <= 0)
+		executor->crowded = lane->kicked = true;
+	else if (!wait_for_alone(executor, lane, now))
+		ask(executor, lane, rows, now);
 }
 
 /* Nothing else is in flight, and nothing of it is still to be sent. */
@@ -146,6 +176,7 @@ static void claim_alone(struct executor *executor)
 /* Those of one target share its slots: each is the first to ask in its turn. */
 static void claim_lanes(struct executor *executor, bool all)
 {
+	executor->crowded = false;
 	claim_alone(executor);
 	for (size_t i = 0; i < executor->lane_count; i++) {
 		struct lane *lane = &executor->lanes[(executor->next + i) % executor->lane_count];
@@ -262,8 +293,8 @@ static void claim_done(struct executor *executor, struct lane *lane, const struc
 		lane->full = walk->cut;
 		lane->kicked |= turn_next(&lane->turn, walk);
 	}
-	if (walk->alone)
-		alone_wanted(&executor->alone, claim->lane, now);
+	lane->saves = walk->alone && !alone_rests(&executor->alone, now);
+	lane->kicked |= lane->saves;
 	if (walk->aside > 0)
 		put_aside(lane, walk->aside_of);
 }
@@ -276,6 +307,7 @@ static void on_claim_end(void *arg, const struct claim *claim, enum claim_end en
 	struct gate *gate = targets_gate(executor->targets, claim->target->index);
 	lane->asking = false;
 	executor->asked -= claim->rows;
+	executor->bytes -= claim->bytes;
 	gate_claimed(gate, claim->rows, got, claim->probe, usec_boot());
 	if (end != CLAIM_DONE)
 		alone_nothing(&executor->alone, usec_boot());
@@ -294,7 +326,7 @@ static void on_claim_end(void *arg, const struct claim *claim, enum claim_end en
 		claim_doubtful(executor, claim);
 		break;
 	}
-	if (lane->kicked || executor->alone.state != ALONE_OFF)
+	if (lane->kicked || executor->crowded || executor->alone.state != ALONE_OFF)
 		loop_timer_set(executor->turn, 0);
 	wait_for_token(executor, lane);
 	executor_check_stopped(executor);
@@ -357,7 +389,7 @@ void executor_look_up_doubtful(struct executor *executor)
 
 void executor_slot_free(struct executor *executor, const struct target *target, size_t tenant)
 {
-	bool more = executor->alone.state != ALONE_OFF;
+	bool more = executor->crowded || executor->alone.state != ALONE_OFF;
 	gate_put(targets_gate(executor->targets, target->index));
 	tenants_put(tenants_of(executor, target), tenant);
 	for (size_t i = 0; i < executor->lane_count && !more; i++)

@@ -24,6 +24,7 @@ struct lane {
 	bool asking;
 	bool full;   /* the last claim got all that it asked for: there may be more */
 	bool kicked; /* new rows may be due */
+	bool saves;  /* it claims nothing until a key may run alone: one is due */
 	int races;
 	usec_t not_before;
 };
@@ -59,6 +60,8 @@ struct executor {
 	int64_t instance; /* 0: no lease */
 	usec_t until;     /* boot clock */
 	int64_t asked;    /* rows of claims without an answer yet */
+	int64_t bytes;    /* that they may bring */
+	bool crowded;     /* a lane waits for the bodies of others to go */
 	struct {
 		int64_t owner;   /* 0: no claim's answer was lost */
 		usec_t asked_at; /* of the first such claim */

@@ -19,7 +19,8 @@
 #define IN_LINE "s.state IN ('pending', 'retry_wait') AND NOT s.waiting AND s.target = $1"
 
 /* Such a row runs alone: it was taken over twice, and has had no answer since, so that it may be
- * what ended its ledgers. */
+ * what ended its ledgers. A claim asks for that once one could be claimed, for it costs all others
+ * time; of paused effects they are put aside with the others. */
 #define ALONE     "s.takeovers >= 2 AND s.outcome = 'lost'"
 #define NOT_ALONE "(s.takeovers < 2 OR s.outcome IS DISTINCT FROM 'lost')"
 
@@ -41,11 +42,11 @@
  * Of a serial key only the oldest unfinished row, and none while a younger one runs (ids commit out
  * of order): the CASE fixes the order of its tests, so that the advisory lock is tried for heads
  * only. A scalar subquery is never turned into a hash of all that is in flight, as EXISTS is. */
-#define CLAIMABLE                                                                                  \
+#define CLAIMABLE_BUT(paused, lock)                                                                \
 	" AND (s.window_until IS NULL OR s.unknown_sends = 0 OR now() + $7 < s.window_until)"      \
 	" AND CASE"                                                                                \
 	"   WHEN e.not_after <= now() THEN false"                                                  \
-	"   WHEN e.effect = ANY " PAUSED_EFFECTS " THEN true"                                      \
+	"   WHEN e.effect = ANY " PAUSED_EFFECTS " THEN " paused                                   \
 	"   WHEN s.serial_key IS NULL THEN true"                                                   \
 	"   WHEN EXISTS (SELECT FROM counterfoil.effect_state o"                                   \
 	"       WHERE o.serial_key = s.serial_key AND o.target = s.target"                         \
@@ -56,8 +57,12 @@
 	"       WHERE o.serial_key = s.serial_key AND o.target = s.target"                         \
 	"         AND o.tenant = s.tenant AND o.serial_key IS NOT NULL"                            \
 	"         AND o.state = 'in_flight' LIMIT 1) THEN false"                                   \
-	"   ELSE pg_try_advisory_xact_lock(1129270861,"                                            \
-	"     hashtext(s.target || chr(1) || s.tenant || chr(1) || s.serial_key)) END"
+	"   ELSE " lock " END"
+#define SERIAL_LOCK                                                                                \
+	"pg_try_advisory_xact_lock(1129270861,"                                                    \
+	"     hashtext(s.target || chr(1) || s.tenant || chr(1) || s.serial_key))"
+#define CLAIMABLE     CLAIMABLE_BUT("true", SERIAL_LOCK)
+#define CLAIMABLE_NOW CLAIMABLE_BUT("false", "true") /* not put aside; by whoever may be first */
 
 /* The effect is looked up row by row, and never joined as a whole. */
 #define PICKED_FROM                                                                                \
@@ -82,7 +87,8 @@
 	"     THEN CASE WHEN e.mode = 'idempotent' AND e.marks THEN now() + $6 END"                \
 	"     ELSE s.window_until END"                                                             \
 	"   FROM chosen c,"                                                                        \
-	"     LATERAL (SELECT effect, topic, mode, resend, provider_key, not_after, shadow,"       \
+	"     LATERAL (SELECT effect, topic, idempotency_key, mode, resend, provider_key,"         \
+	"         not_after, shadow,"                                                              \
 	"         mode <> 'at_most_once' AND NOT shadow AS marks"                                  \
 	"       FROM counterfoil.effect WHERE id = c.id OFFSET 0) e,"                              \
 	"     LATERAL (SELECT method, url, headers, body, event_value, value_is_body,"             \
@@ -135,7 +141,7 @@ static const char SQL_CLAIM[] =
 	"   FROM (SELECT * FROM q ORDER BY n) q, LATERAL (SELECT" PICKED_FROM "     WHERE " IN_LINE
 	" AND s.tenant = q.tenant AND s.due_at <= now()"
 	"       AND s.due_at >= CASE WHEN q.tenant = $8 THEN $14 ELSE '-infinity' END"
-	"       AND " NOT_ALONE CLAIMABLE
+	"       AND (" NOT_ALONE " OR e.effect = ANY " PAUSED_EFFECTS ")" CLAIMABLE
 	"     ORDER BY s.due_at, s.id LIMIT q.share FOR UPDATE OF s SKIP LOCKED) p LIMIT $4),"
 	" sized AS MATERIALIZED (SELECT *, row_number() OVER w AS place,"
 	"     row_number() OVER (PARTITION BY n ORDER BY due_at, id) AS nth,"
@@ -147,9 +153,10 @@ static const char SQL_CLAIM[] =
 	"   c.got >= $4 OR c.got < (SELECT count(*) FROM sized) AS cut, c.more,"
 	"   coalesce(l.ended, true) AS ended, l.tenant AS walked,"
 	"   v.tenant AS served, v.nth AS got, v.weight::bigint AS weight,"
-	"   EXISTS (SELECT FROM counterfoil.effect_state s WHERE " ALONE " AND " IN_LINE
-	"     AND s.due_at <= now() AND NOT " ALL_PAUSED "     AND s.tenant <> ALL " PAUSED_TENANTS
-	") AS alone,"
+	"   EXISTS (SELECT FROM counterfoil.effect_state s, LATERAL (SELECT effect, not_after"
+	"       FROM counterfoil.effect WHERE id = s.id OFFSET 0) e WHERE " ALONE " AND " IN_LINE
+	"     AND s.due_at <= now() AND NOT " ALL_PAUSED
+	"     AND s.tenant <> ALL " PAUSED_TENANTS CLAIMABLE_NOW ") AS alone,"
 	"   least((SELECT min(due_at) FROM sized WHERE tenant = $8), now() - interval '1 minute')"
 	"     AS floor"
 	" FROM (SELECT count(*) AS got, coalesce(bool_or(nth >= share), false) AS more,"
@@ -225,7 +232,10 @@ static const char SQL_CLAIM_LOST[] =
 #undef ALL_PAUSED
 #undef PAUSED_TENANTS
 #undef PAUSED_EFFECTS
+#undef CLAIMABLE_BUT
+#undef SERIAL_LOCK
 #undef CLAIMABLE
+#undef CLAIMABLE_NOW
 #undef PICKED_FROM
 #undef TAKE
 

@@ -32,12 +32,12 @@ RECORD = """
 WITH made AS (
   INSERT INTO counterfoil.effect (target, tenant, idempotency_key, effect, mode, provider_key,
     fingerprint, event_hash, topic, partition, "offset", event_id)
-  SELECT 'payments', %(tenant)s, 'key-' || n, %(effect)s, 'idempotent', 'key-' || n, '', '',
+  SELECT %(target)s, %(tenant)s, 'key-' || n, %(effect)s, 'idempotent', 'key-' || n, '', '',
     'by hand', 0, n, 'by hand ' || n
   FROM generate_series(%(first)s, %(first)s + %(count)s - 1) n RETURNING id),
 state AS (
   INSERT INTO counterfoil.effect_state (id, target, tenant, due_at)
-  SELECT id, 'payments', %(tenant)s,
+  SELECT id, %(target)s, %(tenant)s,
     now() - make_interval(secs => %(ago)s) + id * interval '1 microsecond' FROM made)
 INSERT INTO counterfoil.effect_request (id, method, url, headers, body)
 SELECT id, 'POST', %(url)s, 'Content-Type: text/plain\\012', %(body)s FROM made
@@ -45,9 +45,19 @@ SELECT id, 'POST', %(url)s, 'Content-Type: text/plain\\012', %(body)s FROM made
 
 
 def record(world: World, count: int, tenant: str = "", effect: str = "charge", first: int = 1,
-           ago: float = 60, body: bytes = b"amount=1") -> None:
+           ago: float = 60, body: bytes = b"amount=1", target: str = "payments") -> None:
     world.query(RECORD, {"count": count, "tenant": tenant, "effect": effect, "first": first,
-                         "ago": ago, "url": world.provider.url + "/v1/charges", "body": body})
+                         "ago": ago, "url": world.provider.url + "/v1/charges", "body": body,
+                         "target": target})
+
+
+def change(world: World, key: str, **columns: Any) -> None:
+    changes = ", ".join(f"{name} = %({name})s" for name in columns)
+    world.query(f"UPDATE counterfoil.effect_state SET {changes} WHERE id = (SELECT id FROM "
+                "counterfoil.effect WHERE idempotency_key = %(key)s)", {**columns, "key": key})
+
+
+MAY_END_IT = {"state": "retry_wait", "takeovers": 2, "outcome": "lost"}
 
 
 def command(world: World, *arguments: str, status: int = 0) -> Any:
@@ -408,6 +418,23 @@ def test_a_claim_takes_no_more_than_it_can_hold(make_world: MakeWorld):
     assert max(count for count, in claims) == 8
 
 
+def test_all_claims_take_no_more_than_a_process_can_hold(make_world: MakeWorld):
+    """Of keys with a body of a mebibyte each 64 are under way, though it has 200 slots: and one claim of
+    a target that has none."""
+    world = make_world(effect={"on": {"type": "order"}}, target={"timeout": "20s", "concurrency": 200},
+                       settings={"ledger": {"lease": f"{LEASE:g}s"}})
+    world.targets.append({**world.targets[0], "name": "another"})
+    record(world, 80, body=b"x" * 1024 * 1024)
+    world.provider.fault("pass", times=64, delay=6, key="^key-[0-9]{1,2}$")
+    world.ledger().start(ready=False)
+    waiting.until(lambda: world.states()["in_flight"] == 64, 20, "as many as it can hold")
+    waiting.holds(lambda: world.states()["in_flight"] == 64, 1, "no more are claimed")
+    record(world, 1, first=101, target="another")
+    waiting.until(lambda: world.state("key-101") == "completed", 2, "another target's")
+    assert world.states()["in_flight"] == 64
+    waiting.until(lambda: world.states() == {"completed": 81}, 30, "all of them")
+
+
 # --- what may end a ledger ------------------------------------------------------------------------
 
 def test_what_ends_its_ledgers_takes_nobody_with_it_for_long(make_world: MakeWorld):
@@ -437,3 +464,32 @@ def test_what_ends_its_ledgers_takes_nobody_with_it_for_long(make_world: MakeWor
     assert {key_of(world, n).state for n in (bad, *others)} == {"completed"}
     assert key_of(world, bad).takeovers == 3
     assert max(key_of(world, n).takeovers for n in others) <= 2
+
+
+def test_nobody_waits_for_what_cannot_be_claimed(make_world: MakeWorld):
+    """A key that is to run alone stands behind an uncertain one of its serial key: until that is
+    decided nobody makes room for it."""
+    world = make_world(effect={"on": {"type": "order"}}, target={"timeout": "10s"},
+                       settings={"ledger": {"lease": f"{LEASE:g}s"}})
+    record(world, 3)
+    change(world, "key-1", state="uncertain", unknown_sends=1, serial_key="ada")
+    change(world, "key-2", serial_key="ada", **MAY_END_IT)
+    slow = world.provider.fault("pass", times=1, delay=4, key="^key-3$")
+    world.ledger().start(ready=False)
+    waiting.until(lambda: world.provider.met(slow), 20, "the slow one")
+    record(world, 1, first=4)
+    waiting.until(lambda: world.state("key-4") == "completed", 10, "the one behind it")
+    assert world.state("key-3") == "in_flight" and world.state("key-2") == "retry_wait"
+    change(world, "key-1", state="completed", unknown_sends=0)
+    waiting.until(lambda: world.states() == {"completed": 4}, 20, "all of them")
+
+
+def test_what_runs_alone_is_not_overtaken_by_all(make_world: MakeWorld):
+    """The rate lets one through a second, and others are due: the next one is kept for it."""
+    world = make_world(effect={"on": {"type": "order"}}, target={"rate": "1/s"},
+                       settings={"ledger": {"lease": f"{LEASE:g}s"}})
+    record(world, 21)
+    change(world, "key-21", **MAY_END_IT)
+    world.ledger().start(ready=False)
+    waiting.until(lambda: world.state("key-21") == "completed", 20, "it")
+    assert asked(world).index("key-21") <= 2
