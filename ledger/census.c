@@ -1,4 +1,4 @@
-/* The census: four statements a round, and a pause. */
+/* The census: five statements a round, and a pause. */
 #include "census.h"
 
 #include <math.h>
@@ -91,6 +91,18 @@ static void on_due(void *arg, const PGresult *result, const struct pg_error *err
 				error ? USEC_NEVER : census->oldest[i]);
 }
 
+static void on_operations(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct census *census = arg;
+	if (error)
+		complain(census, error);
+	meter_operations_set(census->meter, error ? (double)NAN : 0);
+	for (int row = 0; !error && row < pg_rows(result); row++)
+		meter_operations(census->meter, pg_get_text(result, row, 0),
+				 pg_get_text(result, row, 1), pg_get_int8(result, row, 2),
+				 pg_get_int8(result, row, 3));
+}
+
 /* At once when there are more than before, and then now and again. */
 static void say_strays(struct census *census)
 {
@@ -146,6 +158,7 @@ static void on_timer(void *arg)
 	census->asked_at = usec_boot();
 	pg_add_int8(&params, COUNT_MAX);
 	pg_send(census->pg, SQL_CENSUS, &params, on_states, census);
+	pg_send(census->pg, SQL_CENSUS_OPERATIONS, &params, on_operations, census);
 	pg_params_clear(&params);
 	pg_add_int4(&params, TENANTS_MAX);
 	pg_send(census->pg, SQL_CENSUS_DUE, &params, on_due, census);
@@ -166,6 +179,7 @@ void census_stop(struct census *census)
 {
 	census->running = false;
 	set_states(census, (double)NAN);
+	meter_operations_set(census->meter, (double)NAN);
 	loop_timer_cancel(census->timer);
 }
 

@@ -474,7 +474,7 @@ struct ledger *ledger_new(struct log *log, const struct conf *conf, struct rules
 	ledger->pg = pg_new(ledger->loop, log, &settings, &events);
 	ledger->census = census_new(ledger->loop, log, ledger->pg, conf, rules, ledger->meter);
 	ledger->expiry = expiry_new(ledger->loop, log, ledger->pg, conf, rules);
-	ledger->bulk = bulk_new(ledger->loop, log, ledger->pg, conf);
+	ledger->bulk = bulk_new(ledger->loop, log, ledger->pg, conf, ledger->meter);
 	ledger->intake_orders = intake_orders_new(ledger->loop, log, ledger->pg, conf, rules,
 						  ledger->meter, &recorded);
 	return ledger;

@@ -195,6 +195,97 @@ static void add_execution(struct meter *meter)
 			"Results of claims that were no longer in force: kept as evidence.");
 }
 
+/* --- orders --- */
+
+#define X(symbol, name) name,
+static const char *const kind_names[] = { METER_KINDS(X) };
+static const char *const open_names[] = { METER_OPEN_STATES(X) };
+static const char *const end_names[] = { METER_ENDS(X) };
+static const char *const result_names[] = { METER_RESULTS(X) };
+#undef X
+
+static void add_operations_of(struct meter *meter, enum meter_kind kind, struct metric *open,
+			      struct metric *ended, struct metric *items)
+{
+	for (size_t i = 0; i < METER_OPEN_COUNT; i++)
+		meter->operations[kind][i] = metric_series(open, kind_names[kind], open_names[i]);
+	for (size_t i = 0; i < METER_END_COUNT; i++)
+		meter->operations_ended[kind][i] =
+			metric_series(ended, kind_names[kind], end_names[i]);
+	for (size_t i = 0; i < METER_RESULT_COUNT; i++)
+		meter->operation_items[kind][i] =
+			metric_series(items, kind_names[kind], result_names[i]);
+}
+
+static void add_operations(struct meter *meter)
+{
+	struct metric *open =
+		metrics_gauge(meter->metrics, "operations_open",
+			      "Orders that have not ended, of all processes.", "kind", "state");
+	struct metric *left = metrics_gauge(
+		meter->metrics, "operation_items_open",
+		"Keys of these orders that nothing was done to yet, where their number is known.",
+		"kind", NULL);
+	struct metric *ended =
+		metrics_counter(meter->metrics, "operations_ended_total",
+				"Orders that this process has ended.", "kind", "state");
+	struct metric *items = metrics_counter(
+		meter->metrics, "operation_items_total",
+		"Keys or messages of orders that this process is through with, by what came of "
+		"them.",
+		"kind", "result");
+	for (enum meter_kind kind = 0; kind < METER_KIND_COUNT; kind++) {
+		add_operations_of(meter, kind, open, ended, items);
+		meter->operation_items_open[kind] = metric_series(left, kind_names[kind], NULL);
+	}
+	meter_operations_set(meter, (double)NAN);
+}
+
+/* `count`: it is none of them. */
+static size_t index_of(const char *const *names, size_t count, const char *name)
+{
+	size_t at = 0;
+	while (at < count && strcmp(names[at], name) != 0)
+		at++;
+	return at;
+}
+
+void meter_operations_set(struct meter *meter, double value)
+{
+	for (size_t kind = 0; kind < METER_KIND_COUNT; kind++) {
+		for (size_t i = 0; i < METER_OPEN_COUNT; i++)
+			series_set(meter->operations[kind][i], value);
+		series_set(meter->operation_items_open[kind], value);
+	}
+}
+
+void meter_operations(struct meter *meter, const char *kind, const char *state, int64_t orders,
+		      int64_t items)
+{
+	const size_t at = index_of(kind_names, METER_KIND_COUNT, kind);
+	const size_t open = index_of(open_names, METER_OPEN_COUNT, state);
+	if (at == METER_KIND_COUNT || open == METER_OPEN_COUNT)
+		return;
+	series_set(meter->operations[at][open], (double)orders);
+	series_set(meter->operation_items_open[at], (double)items);
+}
+
+void meter_operation_ended(struct meter *meter, const char *kind, const char *state)
+{
+	const size_t at = index_of(kind_names, METER_KIND_COUNT, kind);
+	const size_t end = index_of(end_names, METER_END_COUNT, state);
+	if (at < METER_KIND_COUNT && end < METER_END_COUNT)
+		series_add(meter->operations_ended[at][end], 1);
+}
+
+void meter_operation_items(struct meter *meter, const char *kind, enum meter_result result,
+			   int64_t items)
+{
+	const size_t at = index_of(kind_names, METER_KIND_COUNT, kind);
+	if (at < METER_KIND_COUNT && items > 0)
+		series_add(meter->operation_items[at][result], (uint64_t)items);
+}
+
 /* --- the whole --- */
 
 struct meter *meter_new(const struct conf *conf, const struct rules *rules)
@@ -207,6 +298,7 @@ struct meter *meter_new(const struct conf *conf, const struct rules *rules)
 	add_transitions(meter);
 	add_intake(meter);
 	add_execution(meter);
+	add_operations(meter);
 	meter->db_reconnects =
 		counter(meter, "db_reconnects_total", "Connections to PostgreSQL made anew.");
 	struct metric *build = metrics_gauge(meter->metrics, "build_info",

@@ -11,6 +11,38 @@
 
 #define METER_NEW EFFECT_STATE_COUNT /* where a new key comes from */
 
+/* Of orders that a ledger carries out. X(symbol, name in counterfoil.operation) */
+#define METER_KINDS(X)                                                                             \
+	X(REPLAY, "replay")                                                                        \
+	X(RESOLVE, "resolve")                                                                      \
+	X(POISON, "poison")                                                                        \
+	X(REDELIVER, "redeliver")                                                                  \
+	X(REWIND, "rewind")
+#define METER_OPEN_STATES(X)                                                                       \
+	X(QUEUED, "queued")                                                                        \
+	X(RUNNING, "running")                                                                      \
+	X(PAUSED, "paused")
+#define METER_ENDS(X)                                                                              \
+	X(DONE, "done")                                                                            \
+	X(STOPPED, "stopped")                                                                      \
+	X(FAILED, "failed")
+#define METER_RESULTS(X)                                                                           \
+	X(DONE, "done")                                                                            \
+	X(FAILED, "failed")                                                                        \
+	X(SKIPPED, "skipped")
+#define X(symbol, name) METER_KIND_##symbol,
+enum meter_kind { METER_KINDS(X) METER_KIND_COUNT };
+#undef X
+#define X(symbol, name) METER_OPEN_##symbol,
+enum meter_open { METER_OPEN_STATES(X) METER_OPEN_COUNT };
+#undef X
+#define X(symbol, name) METER_END_##symbol,
+enum meter_end { METER_ENDS(X) METER_END_COUNT };
+#undef X
+#define X(symbol, name) METER_RESULT_##symbol,
+enum meter_result { METER_RESULTS(X) METER_RESULT_COUNT };
+#undef X
+
 struct meter {
 	struct metrics *metrics;
 	struct series *keys[EFFECT_STATE_COUNT];       /* NULL: not counted */
@@ -23,6 +55,11 @@ struct meter {
 	struct series *position_mismatch;
 	struct series *rebalances;
 	struct series *db_reconnects;
+
+	struct series *operations[METER_KIND_COUNT][METER_OPEN_COUNT];
+	struct series *operation_items_open[METER_KIND_COUNT];
+	struct series *operations_ended[METER_KIND_COUNT][METER_END_COUNT];
+	struct series *operation_items[METER_KIND_COUNT][METER_RESULT_COUNT];
 
 	/* By index of the target in the rules. */
 	struct series **oldest_due;
@@ -50,6 +87,14 @@ void meter_moved(struct meter *meter, enum effect_state from, enum effect_state 
 void meter_lost(struct meter *meter, const char *target); /* an attempt, by who made it */
 void meter_duplicate(struct meter *meter, const struct conf_effect *effect);
 void meter_unmatched(struct meter *meter, const char *topic);
+/* Orders: those that are open, of all processes, and what this one did of them. A kind or state
+ * that is not in the lists above is not counted. */
+void meter_operations_set(struct meter *meter, double value); /* all of those that are open */
+void meter_operations(struct meter *meter, const char *kind, const char *state, int64_t orders,
+		      int64_t items);
+void meter_operation_ended(struct meter *meter, const char *kind, const char *state);
+void meter_operation_items(struct meter *meter, const char *kind, enum meter_result result,
+			   int64_t items);
 void meter_lag(struct meter *meter, const char *topic, int32_t partition, int64_t messages);
 
 #endif

@@ -45,6 +45,16 @@ static const char SQL_CENSUS_DUE[] =
 	"   WHERE p.scope = 'everything' OR (p.scope = 'tenant' AND p.name = t.tenant))"
 	" GROUP BY t.target";
 
+/* $1 rows, at most. Orders that have not ended: how many of a kind in a state, and the items that
+ * nothing was done to, of all states of the kind. */
+static const char SQL_CENSUS_OPERATIONS[] =
+	"SELECT kind, state, count(*),"
+	"   (sum(sum(greatest(total - done - failed - skipped, 0))) OVER (PARTITION BY "
+	"kind))::bigint"
+	" FROM (SELECT * FROM counterfoil.operation WHERE state IN ('queued', 'running', 'paused')"
+	"   ORDER BY kind, id LIMIT $1) o"
+	" GROUP BY kind, state";
+
 /* $1 names of targets, $2 keys are counted up to this, $3 targets that are told: those of other
  * names that have unfinished keys, by skip scan over the keys that may be due and over those of a
  * serial key, uncertain ones too. */

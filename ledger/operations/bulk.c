@@ -160,6 +160,12 @@ static void halve(struct bulk *bulk, const struct pg_error *error)
 	watch(bulk);
 }
 
+/* Else its keys are done with as soon as they were ordered. */
+static bool replays(const struct bulk *bulk)
+{
+	return strcmp(bulk->order->kind, "replay") == 0;
+}
+
 static void take_page(struct bulk *bulk, const PGresult *result)
 {
 	struct bulk_target *target = &bulk->targets[bulk->turn];
@@ -168,6 +174,7 @@ static void take_page(struct bulk *bulk, const PGresult *result)
 	target->left = looked == bulk->asked;
 	if (looked > 0)
 		target->cursor = pg_get_int8(result, 0, BULK_PAGE_LAST);
+	orders_counted(bulk->orders, replays(bulk) ? 0 : ordered, 0, looked - ordered);
 	if (bulk->rows < ROWS_MAX)
 		bulk->rows++;
 	pace_spend(&bulk->pace, ordered);
@@ -211,8 +218,7 @@ static void send_page(struct bulk *bulk, const char *sql, int64_t rows, const ch
 
 static void order_page(struct bulk *bulk, int64_t count)
 {
-	const bool replays = strcmp(bulk->order->kind, "replay") == 0;
-	send_page(bulk, replays ? SQL_BULK_REPLAY : SQL_BULK_RESOLVE,
+	send_page(bulk, replays(bulk) ? SQL_BULK_REPLAY : SQL_BULK_RESOLVE,
 		  count < bulk->rows ? count : bulk->rows, NULL);
 }
 
@@ -313,6 +319,10 @@ static void on_watched(void *arg, const PGresult *result, const struct pg_error 
 	if (error)
 		return fail(bulk, error);
 	crash_point("bulk_watch.answered");
+	if (pg_rows(result) > 0) /* what has ended was written, whosever the order is by now */
+		orders_counted(bulk->orders, pg_get_int8(result, 0, BULK_WATCH_NEW_DONE),
+			       pg_get_int8(result, 0, BULK_WATCH_NEW_FAILED),
+			       pg_get_int8(result, 0, BULK_WATCH_NEW_SKIPPED));
 	if (pg_rows(result) == 0 || !pg_get_bool(result, 0, BULK_WATCH_HELD))
 		return yield(bulk);
 	bulk->done = pg_get_int8(result, 0, BULK_WATCH_DONE);
@@ -417,7 +427,8 @@ void bulk_stop(struct bulk *bulk)
 	orders_stop(bulk->orders);
 }
 
-struct bulk *bulk_new(struct loop *loop, struct log *log, struct pg *pg, const struct conf *conf)
+struct bulk *bulk_new(struct loop *loop, struct log *log, struct pg *pg, const struct conf *conf,
+		      struct meter *meter)
 {
 	static const char *const kinds[] = { "replay", "resolve" };
 	struct bulk *bulk = mem_zero(sizeof(*bulk));
@@ -428,7 +439,8 @@ struct bulk *bulk_new(struct loop *loop, struct log *log, struct pg *pg, const s
 	bulk->pg = pg;
 	bulk->conf = conf;
 	bulk->timer = loop_timer_new(loop, on_timer, bulk);
-	bulk->orders = orders_new(loop, log, pg, kinds, sizeof(kinds) / sizeof(kinds[0]), &events);
+	bulk->orders =
+		orders_new(loop, log, pg, meter, kinds, sizeof(kinds) / sizeof(kinds[0]), &events);
 	return bulk;
 }
 

@@ -106,7 +106,7 @@ struct intake_orders *intake_orders_new(struct loop *loop, struct log *log, stru
 		.conf = conf,
 		.rules = rules,
 		.meter = meter,
-		.orders = orders_new(loop, log, pg, all->names, KIND_COUNT, &own),
+		.orders = orders_new(loop, log, pg, meter, all->names, KIND_COUNT, &own),
 		.recorded = on_recorded,
 		.gone = on_gone,
 		.arg = all,

@@ -32,6 +32,7 @@ enum orders_state {
 struct orders {
 	struct log *log;
 	struct pg *pg;
+	struct meter *meter;
 	struct orders_events events;
 	struct pg_array kinds;
 	struct loop_timer *timer;
@@ -248,11 +249,30 @@ static void on_timer(void *arg)
 
 /* --- publics --- */
 
+static void count_items(struct meter *meter, const char *kind, int64_t done, int64_t failed,
+			int64_t skipped)
+{
+	meter_operation_items(meter, kind, METER_RESULT_DONE, done);
+	meter_operation_items(meter, kind, METER_RESULT_FAILED, failed);
+	meter_operation_items(meter, kind, METER_RESULT_SKIPPED, skipped);
+}
+
+void orders_counted(struct orders *orders, int64_t done, int64_t failed, int64_t skipped)
+{
+	count_items(orders->meter, orders->order.kind, done, failed, skipped);
+}
+
+/* What was written is counted also when the order is over meanwhile. */
 static void on_progress(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	struct orders *orders = arg;
 	if (!error)
 		crash_point("orders_progress.answered");
+	if (!error && pg_rows(result) == 1)
+		count_items(orders->meter, pg_get_text(result, 0, PROGRESS_KIND),
+			    pg_get_int8(result, 0, PROGRESS_DONE),
+			    pg_get_int8(result, 0, PROGRESS_FAILED),
+			    pg_get_int8(result, 0, PROGRESS_SKIPPED));
 	if (is_awaited(orders))
 		(void)is_held(orders, result, error);
 }
@@ -280,7 +300,8 @@ static void on_ended(void *arg, const PGresult *result, const struct pg_error *e
 		complain(orders, error);
 	else
 		crash_point("orders_end.answered");
-	(void)result; /* no row: it had been cancelled or lost before */
+	if (!error && pg_rows(result) == 1) /* else it had been cancelled or lost before */
+		meter_operation_ended(orders->meter, orders->order.kind, pg_get_text(result, 0, 0));
 	leave(orders, error ? LOOK_EVERY : 0);
 }
 
@@ -344,13 +365,14 @@ void orders_stop(struct orders *orders)
 	end(orders, "stopping");
 }
 
-struct orders *orders_new(struct loop *loop, struct log *log, struct pg *pg,
+struct orders *orders_new(struct loop *loop, struct log *log, struct pg *pg, struct meter *meter,
 			  const char *const *kinds, size_t count,
 			  const struct orders_events *events)
 {
 	struct orders *orders = mem_zero(sizeof(*orders));
 	orders->log = log;
 	orders->pg = pg;
+	orders->meter = meter;
 	orders->events = *events;
 	orders->timer = loop_timer_new(loop, on_timer, orders);
 	pg_array_init(&orders->kinds, PG_TEXT);

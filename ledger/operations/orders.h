@@ -12,6 +12,7 @@
 
 #include "log.h"
 #include "loop.h"
+#include "meter.h"
 #include "pg.h"
 
 struct orders;
@@ -43,7 +44,7 @@ struct orders_events {
 
 /* `kinds` live as long as the orders. pg is the caller's and is freed first; its statements may be
  * used for the steps too. Nothing is taken before orders_owner(). */
-struct orders *orders_new(struct loop *loop, struct log *log, struct pg *pg,
+struct orders *orders_new(struct loop *loop, struct log *log, struct pg *pg, struct meter *meter,
 			  const char *const *kinds, size_t count,
 			  const struct orders_events *events);
 void orders_free(struct orders *orders); /* NULL is fine; gives nothing up by itself */
@@ -57,6 +58,8 @@ void orders_stop(struct orders *orders); /* takes no more, gives up what is carr
  * statement. When it changes nothing, or its answer is lost, give_up() follows. */
 void orders_progress(struct orders *orders, int64_t done, int64_t failed, int64_t skipped,
 		     const char *cursor);
+/* For the metrics: figures of this order that the executor's own statement has added. */
+void orders_counted(struct orders *orders, int64_t done, int64_t failed, int64_t skipped);
 /* state: "done", "stopped" or "failed". When that cannot be written the order begins once more. */
 void orders_end(struct orders *orders, const char *state, const char *detail);
 /* A step found that it cannot go on now, or that the order is no longer ours: it begins once more

@@ -54,18 +54,20 @@ static const char SQL_ORDERS_RENEW[] =
 	"UPDATE counterfoil.operation o SET until = clock_timestamp() + $3::interval"
 	" WHERE" ORDER_HELD " RETURNING o.id";
 
+enum progress_column { PROGRESS_KIND, PROGRESS_DONE, PROGRESS_FAILED, PROGRESS_SKIPPED };
+
 /* $1 order, $2 owner; added to the figures: $3 done, $4 failed, $5 skipped; $6 cursor (NULL: it
- * stays) */
+ * stays). What was added comes back. */
 static const char SQL_ORDERS_PROGRESS[] =
 	"UPDATE counterfoil.operation o SET done = o.done + $3, failed = o.failed + $4,"
 	"   skipped = o.skipped + $5, cursor = coalesce($6, o.cursor)"
-	" WHERE" ORDER_HELD " RETURNING o.id";
+	" WHERE" ORDER_HELD " RETURNING o.kind, $3, $4, $5";
 
 /* $1 order, $2 owner, $3 state, $4 detail */
 static const char SQL_ORDERS_END[] =
 	"UPDATE counterfoil.operation o SET state = $3, detail = $4, ended_at = clock_timestamp(),"
 	"   owner = NULL, until = NULL"
-	" WHERE" ORDER_HELD " RETURNING o.id";
+	" WHERE" ORDER_HELD " RETURNING o.state";
 
 /* $1 order, $2 owner: for another ledger, or behind other orders. */
 static const char SQL_ORDERS_RELEASE[] =
@@ -136,6 +138,9 @@ enum bulk_watch_column {
 	BULK_WATCH_FAILURE,
 	BULK_WATCH_TARGET,
 	BULK_WATCH_RUNNING,
+	BULK_WATCH_NEW_DONE, /* by this look */
+	BULK_WATCH_NEW_FAILED,
+	BULK_WATCH_NEW_SKIPPED,
 };
 
 /* $1 order, $2 owner. What became of the keys that were ordered, of which there are never many. The
@@ -165,7 +170,8 @@ static const char SQL_BULK_WATCH[] =
 	"     failed = o.failed + n.failed, skipped = o.skipped + n.skipped"
 	"   FROM n WHERE o.id = $1 AND n.ended > 0 RETURNING o.done, o.failed)"
 	" SELECT o.owner = $2 AND o.state = 'running', coalesce(f.done, o.done),"
-	"   coalesce(f.failed, o.failed), n.ended, n.failure, t.target, t.running"
+	"   coalesce(f.failed, o.failed), n.ended, n.failure, t.target, t.running,"
+	"   n.done, n.failed, n.skipped"
 	" FROM counterfoil.operation o CROSS JOIN n LEFT JOIN figures f ON true"
 	" LEFT JOIN (SELECT target, count(*) AS running FROM seen WHERE NOT ended GROUP BY target) "
 	"t"

@@ -14,6 +14,8 @@ from tests.tools.postgres import Postgres
 from tests.tools.programs import Program
 from tests.tools.world import World
 
+from .orders_to_intake import ORDERED, counterfoil
+
 AGE = {"http": {"ready_max_age": "2s"}}
 UNAVAILABLE = 69
 
@@ -172,7 +174,7 @@ def test_a_ledger_and_what_it_counts(world: World):
     relay, ledger = started(world.relay()), started(world.ledger())
     assert [check["check"] for check in json.loads(health.get(ledger, "/readyz")[1])["checks"]] == [
         "database", "schema", "lease", "assignment", "positions", "running", "poison",
-        "progress", "outbox"]
+        "targets", "progress", "outbox"]
     world.place(world.orders(20))
     world.emit(b'{"order_id": 1, "total_cents": 7, "customer_id": "other"}')    # a conflict
     world.emit(b'{}')                                                          # poison
@@ -308,6 +310,51 @@ def test_a_ledger_before_its_schema(make_world: Callable[..., World], empty_data
     assert health.metrics(ledger).value("build_info", version="0.1.0") == 1
     world.migrate()
     health.wait_ready(ledger)
+
+
+def test_what_becomes_of_orders(world: World):
+    """Those that are open, of all processes, by their state; what has ended, and each item by its
+    result, by the process that did it."""
+    ledger, relay = started(world.ledger()), started(world.relay())
+    kinds = ["poison", "redeliver", "replay", "resolve", "rewind"]
+
+    def seen(name: str, **labels: str) -> float:
+        return health.metrics(ledger).value(name, **labels)
+
+    def run(*words: object) -> None:
+        done = counterfoil(world, *words, *ORDERED)
+        assert done.returncode in (0, 3), (done.stdout, done.stderr)
+    world.place(world.orders(5))
+    world.emit(b'{}')                                                          # poison
+    world.emit(b'{"order_id": 77}')                                            # dead
+    world.wait_drained()
+    run("poison", "replay", "--topic", world.topic)
+    run("redeliver", "--topic", world.topic, "--last", 100)
+    run("rewind", world.topic, "--to", "2090-01-01T00:00:00Z")
+    run("replay", "--all", "--state", "dead", "--expect", 1)
+    waiting.until(lambda: seen("operations_ended_total", kind="replay", state="done") == 1, 20,
+                  "the replay to end")
+    items = health.metrics(ledger).families["operation_items_total"].samples
+    assert len(items) == 3 * len(kinds)
+    assert seen("operation_items_total", kind="poison", result="failed") == 1
+    assert seen("operation_items_total", kind="redeliver", result="done") >= 6
+    assert seen("operation_items_total", kind="replay", result="skipped") == 1
+    for kind, state in (("poison", "done"), ("redeliver", "done"), ("replay", "done"),
+                        ("rewind", "failed")):
+        assert seen("operations_ended_total", kind=kind, state=state) == 1, kind
+    assert seen("operations_ended_total", kind="resolve", state="stopped") == 0
+
+    world.query("INSERT INTO counterfoil.operation (operation, kind, state, params, total, done, failed)"
+                " VALUES (gen_random_uuid(), 'replay', 'paused', '{}', 10, 3, 1),"
+                " (gen_random_uuid(), 'replay', 'cancelled', '{}', 10, 3, 1),"
+                " (gen_random_uuid(), 'another', 'paused', '{}', 10, 3, 1)")
+    waiting.until(lambda: seen("operations_open", kind="replay", state="paused") == 1, 20,
+                  "the paused order to be counted")
+    assert seen("operation_items_open", kind="replay") == 6
+    assert seen("operations_open", kind="replay", state="queued") == 0
+    names = health.metrics(ledger).series()
+    assert not any("another" in str(series) for series in names)
+    relay.stop()
 
 
 @pytest.mark.plain
