@@ -30,6 +30,7 @@ enum {
 	OWING_FAILED,
 	OWING_EFFECT,
 	OWING_TOPIC,
+	OWING_NAME,
 	OWING_OUTCOME,
 	OWING_EMITS,
 	OWING_FAULT
@@ -111,9 +112,8 @@ static void report_fault(struct emitter *emitter, const struct owing *owing)
 		return;
 	if (!owing->failed)
 		series_add(emitter->meter->emit_failed, 1);
-	log_error(emitter->log, "nothing is emitted for a completed key",
-		  LOG_INT("key", owing->key.id), LOG_TEXT("effect", owing->key.effect),
-		  LOG_TEXT("reason", owing->fault));
+	log_error(emitter->log, "nothing is emitted for a completed key", LOG_KEY(&owing->key),
+		  LOG_TEXT("effect", owing->key.effect), LOG_TEXT("reason", owing->fault));
 }
 
 static void add_letter(struct emitter *emitter, const struct owing *owing, struct pg_array *columns)
@@ -153,7 +153,7 @@ static void narrow(struct emitter *emitter, const struct pg_error *error)
 	} else {
 		if (log_limit_pass(&emitter->limit, usec_boot(), SAY_EVERY, &held))
 			log_error(emitter->log, "the outbox does not take what a key owes",
-				  LOG_INT("key", first->key.id), LOG_TEXT("error", error->text),
+				  LOG_KEY(&first->key), LOG_TEXT("error", error->text),
 				  LOG_INT("held_back", held));
 		emitter->after = first->key.id;
 		emitter->at++;
@@ -240,6 +240,9 @@ static void read_row(struct emitter *emitter, const PGresult *result, int row)
 		.reason = reason_of(result, row),
 		.failed = pg_get_bool(result, row, OWING_FAILED),
 	};
+	size_t length;
+	const char *name = pg_get_bytes(result, row, OWING_NAME, &length);
+	key_name_set(&owing->key, name, length);
 	owing->fault = owing->reason ? NULL : fault_of(result, row);
 }
 

@@ -209,7 +209,7 @@ static void report(const struct results *results, const struct result *result, c
 	if (!log_enabled(results->log, level))
 		return;
 	log_write(results->log, level, what,
-		  LOG_FIELDS(LOG_INT("key", result->key.id), LOG_TEXT("effect", result->key.effect),
+		  LOG_FIELDS(LOG_KEY(&result->key), LOG_TEXT("effect", result->key.effect),
 			     LOG_TEXT("target", result->target),
 			     LOG_TEXT("outcome", outcome_name(result->outcome)),
 			     LOG_TEXT("error", result->error_class),
@@ -237,9 +237,8 @@ static void report_fault(const struct results *results, const struct result *res
 	if (!result->emit_fault)
 		return;
 	series_add(results->meter->emit_failed, 1);
-	log_error(results->log, "nothing is emitted for a completed key",
-		  LOG_INT("key", result->key.id), LOG_TEXT("effect", result->key.effect),
-		  LOG_TEXT("reason", result->emit_fault));
+	log_error(results->log, "nothing is emitted for a completed key", LOG_KEY(&result->key),
+		  LOG_TEXT("effect", result->key.effect), LOG_TEXT("reason", result->emit_fault));
 }
 
 static void report_batch(const struct results *results, const struct result_batch *batch,
@@ -305,8 +304,8 @@ static void on_refused(struct results *results, struct result_batch *batch,
 	uint64_t held;
 	if (log_limit_pass(&results->limit, usec_boot(), SAY_EVERY, &held))
 		log_error(results->log, "results refused", LOG_TEXT("error", error->text),
-			  LOG_INT("results", batch->count),
-			  LOG_INT("first", batch->items[0]->key.id), LOG_INT("held_back", held));
+			  LOG_INT("results", batch->count), LOG_KEY(&batch->items[0]->key),
+			  LOG_INT("held_back", held));
 	switch (batch_refused(batch, error->sqlstate)) {
 	case BATCH_AGAIN:
 		return back_off(results, batch);
@@ -320,8 +319,8 @@ static void on_refused(struct results *results, struct result_batch *batch,
 		batch->form = BATCH_BARE;
 		return wait_again(results, batch);
 	case BATCH_GIVE_UP:
-		log_error(results->log, "result cannot be recorded",
-			  LOG_INT("key", batch->items[0]->key.id), LOG_TEXT("error", error->text));
+		log_error(results->log, "result cannot be recorded", LOG_KEY(&batch->items[0]->key),
+			  LOG_TEXT("error", error->text));
 		give_up(results, batch->items[0]->key.id);
 		drop(results, batch);
 		results->events.written(results->events.arg, false);
@@ -339,13 +338,12 @@ static void report_form(const struct results *results, const struct result_batch
 {
 	if (batch->form == BATCH_BARE)
 		log_error(results->log, "recorded without its answer",
-			  LOG_INT("key", batch->items[0]->key.id));
+			  LOG_KEY(&batch->items[0]->key));
 	if (batch->form == BATCH_WHOLE || batch_events(batch) == 0)
 		return;
 	series_add(results->meter->emit_failed, batch_events(batch));
 	log_error(results->log, "events and dead letters put off: the outbox does not take them",
-		  LOG_INT("events", batch_events(batch)),
-		  LOG_INT("first", batch->items[0]->key.id));
+		  LOG_INT("events", batch_events(batch)), LOG_KEY(&batch->items[0]->key));
 }
 
 static void on_written(struct results *results, struct result_batch *batch, const PGresult *answer)

@@ -51,7 +51,8 @@ static const char SQL_INSTANCE_FORGET[] =
 /* A key as decisions see it, of effect_state s and effect e; key.c reads them in this order. */
 #define KEY_COLUMNS                                                                                \
 	"s.id, s.epoch, s.owner, s.replays, s.sent_at IS NOT NULL, s.state_since, e.effect,"       \
-	" e.topic, e.mode, e.resend, s.tries, s.attempts, s.throttled, s.stalled,"                 \
+	" e.topic, e.idempotency_key, e.mode, e.resend, s.tries, s.attempts, s.throttled, "        \
+	"s.stalled,"                                                                               \
 	" s.unknown_sends, s.unknown_before, s.window_until, e.not_after, s.first_sent_at"
 
 /* Why nothing can be emitted; NULL: there is nothing to emit, or it can. */
@@ -308,10 +309,10 @@ static const char SQL_EXPIRE_EVENTS[] = EXPIRE(DEAD_LETTERS);
  * a person ended them, or the outbox did not take it then. */
 static const char SQL_OWING[] =
 	"SELECT s.id, s.epoch, s.replays, s.state::text, s.emit_failed, e.effect, e.topic,"
-	"   coalesce(s.outcome, ''), q.emit IS NOT NULL, q.fault"
+	"   e.idempotency_key, coalesce(s.outcome, ''), q.emit IS NOT NULL, q.fault"
 	" FROM counterfoil.effect_state s"
-	" JOIN LATERAL (SELECT effect, topic FROM counterfoil.effect WHERE id = s.id OFFSET 0) e"
-	"   ON true"
+	" JOIN LATERAL (SELECT effect, topic, idempotency_key FROM counterfoil.effect"
+	"   WHERE id = s.id OFFSET 0) e ON true"
 	" LEFT JOIN LATERAL (SELECT r.emit, " EMIT_FAULT_OF(
 		"r") " AS fault" //
 		     "   FROM counterfoil.effect_request r WHERE r.id = s.id OFFSET 0) q ON true"

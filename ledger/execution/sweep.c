@@ -116,7 +116,7 @@ static void report(const struct sweep *sweep, const struct swept *swept)
 	if (sweep->step == SWEEP_STALE)
 		meter_lost(sweep->meter, swept->target);
 	log_warn(sweep->log, sweep->step == SWEEP_STALE ? "taken over" : swept->why,
-		 LOG_INT("key", swept->key.id), LOG_TEXT("effect", swept->key.effect),
+		 LOG_KEY(&swept->key), LOG_TEXT("effect", swept->key.effect),
 		 LOG_TEXT("target", swept->target),
 		 LOG_TEXT("state", effect_state_name(swept->step.state)),
 		 LOG_INT("owner", swept->key.owner), LOG_INT("attempt", swept->key.life.tries));
@@ -156,7 +156,7 @@ static void narrow(struct sweep *sweep, const struct pg_error *error)
 		sweep->letters = false;
 	} else {
 		if (log_limit_pass(&sweep->limit, usec_boot(), SAY_EVERY, &held))
-			log_error(sweep->log, "key cannot be moved", LOG_INT("key", swept->key.id),
+			log_error(sweep->log, "key cannot be moved", LOG_KEY(&swept->key),
 				  LOG_TEXT("error", error->text), LOG_INT("held_back", held));
 		sweep->at++;
 		sweep->letters = true;

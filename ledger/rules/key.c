@@ -8,6 +8,7 @@
 
 #include "intake/dead_letter.h"
 #include "mem.h"
+#include "utf8.h"
 
 /* The columns of KEY_COLUMNS. */
 enum {
@@ -19,6 +20,7 @@ enum {
 	COLUMN_SINCE,
 	COLUMN_EFFECT,
 	COLUMN_TOPIC,
+	COLUMN_NAME,
 	COLUMN_MODE,
 	COLUMN_RESEND,
 	COLUMN_TRIES,
@@ -68,8 +70,18 @@ static void read_life(const PGresult *result, int row, struct life *life_r)
 	};
 }
 
+void key_name_set(struct key *key, const char *name, size_t length)
+{
+	const bool whole = length < sizeof(key->name);
+	const size_t room = sizeof(key->name) - sizeof("...");
+	const size_t kept = whole ? length : utf8_span(name, room);
+	(void)snprintf(key->name, sizeof(key->name), "%.*s%s", (int)kept, name, whole ? "" : "...");
+}
+
 void key_read(const PGresult *result, int row, struct key *key_r)
 {
+	size_t length;
+	const char *name = pg_get_bytes(result, row, COLUMN_NAME, &length);
 	*key_r = (struct key){
 		.id = pg_get_int8(result, row, COLUMN_ID),
 		.epoch = pg_get_int4(result, row, COLUMN_EPOCH),
@@ -81,6 +93,7 @@ void key_read(const PGresult *result, int row, struct key *key_r)
 		.effect = mem_text(pg_get_text(result, row, COLUMN_EFFECT)),
 		.topic = mem_text(pg_get_text(result, row, COLUMN_TOPIC)),
 	};
+	key_name_set(key_r, name, length);
 	read_life(result, row, &key_r->life);
 }
 

@@ -7,8 +7,11 @@
 #include "pg.h"
 #include "rules.h"
 
+#define KEY_NAME_SIZE 100
+
 struct key {
 	int64_t id;
+	char name[KEY_NAME_SIZE]; /* the idempotency key, for a log: cut when it is long */
 	int32_t epoch;
 	int64_t owner; /* instance that has claimed it; 0: none */
 	int32_t replays;
@@ -18,10 +21,14 @@ struct key {
 	struct life life;
 };
 
-#define KEY_COLUMN_COUNT 19 /* of KEY_COLUMNS in sql_execution.h */
+#define KEY_COLUMN_COUNT 20 /* of KEY_COLUMNS in sql_execution.h */
 
 void key_read(const PGresult *result, int row, struct key *key_r);
 void key_done(struct key *key);
+void key_name_set(struct key *key, const char *name, size_t length);
+
+/* Of a line about a key: the number that the database knows it by, and its name. */
+#define LOG_KEY(key_) LOG_INT("id", (key_)->id), LOG_TEXT("key", (key_)->name)
 
 /* What was configured for the key's effect; the configuration's own default when it has left the
  * configuration while its target stayed. margin: of its target, see claim_plan(). */

@@ -122,7 +122,7 @@ def test_a_stopped_ledger_is_late(settle: Settle, fault: dict[str, Any],
     stopped.freeze()
     done = wait_state(world, 1, "completed")
     stopped.thaw()
-    stopped.wait_for("late result kept as evidence", key=done.id)
+    stopped.wait_for("late result kept as evidence", id=done.id)
     assert key_of(world, 1) == done, "the late result changed the key"
     lost, late, applied = sorted(attempts_of(world, 1), key=lambda a: (a.n, a.late))
     assert (lost.n, lost.epoch, lost.outcome, lost.late) == (1, 1, "lost", False)
@@ -434,8 +434,8 @@ def test_a_result_that_cannot_be_recorded_stops_no_other(bench: Bench):
     refuse_attempts(world, bad, "true")
     world.provider.thaw()
     wait_finished(world, [n for n in orders if n != bad])
-    ledger.wait_for("result cannot be recorded", key=key_of(world, bad).id)
-    ledger.wait_for("key cannot be moved", key=key_of(world, bad).id)
+    ledger.wait_for("result cannot be recorded", id=key_of(world, bad).id, key=key_name(bad))
+    ledger.wait_for("key cannot be moved", id=key_of(world, bad).id, key=key_name(bad))
     announce(world, [other], "brisk")
     wait_finished(world, [other])
     assert key_of(world, bad).state == "in_flight"

@@ -80,7 +80,8 @@ def test_without_an_answer_the_same_request_is_sent_again(bench: Bench, fault: s
     first, second = attempts_of(bench.world, order)
     assert (first.http_status, second.http_status) == (None, 200)
     assert first.provider_key == second.provider_key == key_name(order)
-    (said,) = bench.world.ledgers[0].said("retry_wait", key=key_of(bench.world, order).id)
+    (said,) = bench.world.ledgers[0].said("retry_wait", id=key_of(bench.world, order).id,
+                                          key=key_name(order))
     assert said.fields["error"] in error_classes
 
 

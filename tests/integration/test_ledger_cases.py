@@ -251,7 +251,7 @@ def test_stopped_for_longer_than_its_lease(settle: Settle):
     stopped.thaw()
     wait_state(world, once, "completed")
     for order, key in before.items():
-        stopped.wait_for("late result kept as evidence", key=key.id)
+        stopped.wait_for("late result kept as evidence", id=key.id)
         assert key_of(world, order) == key and len(requests_of(world, order)) == 2
         assert same_bytes(requests_of(world, order))
     assert len(requests_of(world, once)) == charges_of(world, once) == 1

@@ -320,7 +320,7 @@ def test_where_no_request_arrives(played: Played, place: str, class_of_error: st
         outcomes = outcomes_of(played.bench.world, order)
         assert len(outcomes) >= 2 and "not_sent" in outcomes
         assert set(outcomes) <= {"not_sent", "aborted"}
-        said = ledger.said("retry_wait", key=key.id)
+        said = ledger.said("retry_wait", id=key.id)
         assert {line.fields["error"] for line in said} == {class_of_error}
 
 
