@@ -53,10 +53,10 @@ static struct lane *lane_of(const struct lanes *lanes, uint64_t key)
 	return number ? &lanes->all[number - 1] : NULL;
 }
 
-static struct lane *add(struct lanes *lanes, uint64_t key, usec_t now)
+static struct lane *add(struct lanes *lanes, uint64_t key, const struct topic *topic, usec_t now)
 {
 	struct lane *lane = &lanes->all[lanes->count];
-	*lane = (struct lane){ .key = key, .moved = now };
+	*lane = (struct lane){ .key = key, .moved = now, .topic = topic };
 	lanes->index[slot_of(lanes, key)] = (uint32_t)++lanes->count;
 	return lane;
 }
@@ -73,10 +73,11 @@ static void take_out(struct lanes *lanes, struct lane *lane)
 	lanes->count--;
 }
 
-void lanes_in(struct lanes *lanes, uint64_t key, uint32_t bytes, usec_t now)
+void lanes_in(struct lanes *lanes, uint64_t key, const struct topic *topic, uint32_t bytes,
+	      usec_t now)
 {
 	uint32_t number = number_of(lanes, key);
-	struct lane *lane = number ? &lanes->all[number - 1] : add(lanes, key, now);
+	struct lane *lane = number ? &lanes->all[number - 1] : add(lanes, key, topic, now);
 	lane->rows++;
 	lane->bytes += bytes;
 }

@@ -12,15 +12,18 @@ struct lane {
 	size_t rows;
 	uint64_t bytes;
 	usec_t moved; /* its last report, or when it was no longer empty */
+	const struct topic *topic;
 };
 
+struct topic;
 struct lanes;
 
 struct lanes *lanes_new(size_t rows); /* at most so many are in flight */
 void lanes_free(struct lanes *lanes);
 
 /* A row goes in, or comes out. */
-void lanes_in(struct lanes *lanes, uint64_t key, uint32_t bytes, usec_t now);
+void lanes_in(struct lanes *lanes, uint64_t key, const struct topic *topic, uint32_t bytes,
+	      usec_t now);
 void lanes_out(struct lanes *lanes, uint64_t key, uint32_t bytes);
 void lanes_moved(struct lanes *lanes, uint64_t key, usec_t now);
 

@@ -35,12 +35,12 @@ size_t publisher_in_flight(const struct publisher *publisher)
 	return window_in_flight(publisher->window) - topics_stalled(publisher->topics);
 }
 
-/* Bytes of rows that stall. */
+/* Bytes of rows that stand. */
 static void look_at(void *arg, struct window_row *row)
 {
 	size_t *bytes = arg;
 	topic_look(row->topic, row->fetched);
-	*bytes += topic_stalls(row->topic) ? row->bytes : 0;
+	*bytes += topic_stands(row->topic) ? row->bytes : 0;
 }
 
 /* Younger rows cannot show that brokers go on while those that stall have all the room. */
@@ -57,13 +57,13 @@ bool publisher_look(struct publisher *publisher, bool full, usec_t now)
 	topics_look_begin(publisher->topics);
 	window_each(publisher->window, look_at, &bytes);
 	topics_look_end(publisher->topics, alone ? now : publisher->youngest_delivered, now);
-	return topics_stalled(publisher->topics) * 2 > (size_t)publisher->conf->window_rows ||
+	return topics_standing(publisher->topics) * 2 > (size_t)publisher->conf->window_rows ||
 	       bytes * 2 > (size_t)publisher->conf->window_bytes;
 }
 
 void publisher_give_up(struct publisher *publisher, usec_t now)
 {
-	topics_give_up_stalled(publisher->topics, now);
+	topics_give_up_standing(publisher->topics, now);
 	log_warn(publisher->log,
 		 "rows of blocked topics fill the window: they are dropped and will "
 		 "be sent again",

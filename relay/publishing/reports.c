@@ -37,8 +37,9 @@ static void delivered(struct publisher *publisher, struct window_row *row)
 	topics_delivered(publisher->topics, topic, row->id, now);
 	window_ack(publisher->window, row, now);
 	(void)topics_shut(publisher->topics, &shut);
-	if (shut > 0 && window_eased(publisher->window, row->lane))
-		topics_room(publisher->topics, row->lane);
+	uint64_t lane = topic_lane(topic, row->lane);
+	if (shut > 0 && window_eased(publisher->window, lane, topic, now))
+		topics_room(publisher->topics, lane);
 }
 
 /* The row's place is given back before anything takes it again; what it says is read before. */

@@ -214,7 +214,7 @@ static enum fate send_row(struct publisher *publisher, const struct row *row,
 	claim->hash = message.hash;
 	claim->bytes = cost_of(row);
 	claim->lane = window_lane(topic->hash, partition);
-	if (!alone && !window_fits(publisher->window, claim->lane, now)) {
+	if (!alone && !window_fits(publisher->window, claim->lane, topic, now)) {
 		topics_full(publisher->topics, topic, row->id, claim->lane, now);
 		return FATE_DONE;
 	}

@@ -6,8 +6,9 @@
 
 #include "mem.h"
 
-#define BUCKETS   1024
-#define SAY_AFTER USEC_SEC /* that a topic is full; it is a daily affair for moments */
+#define BUCKETS     1024
+#define SAY_AFTER   USEC_SEC       /* that a topic is full; it is a daily affair for moments */
+#define STILL_AFTER (2 * USEC_SEC) /* without a delivery; one that is slow must not be dropped */
 #define YOUNGER_BY                                                                                 \
 	USEC_SEC /* than the oldest in flight: what is delivered meanwhile shows progress */
 #define REASON_AGE                                                                                 \
@@ -167,6 +168,8 @@ void topics_delivered(struct topics *topics, struct topic *topic, int64_t id, us
 {
 	topic->in_flight--;
 	topic->delivered++;
+	topic->moved = now;
+	topic->still = false;
 	topic->rejected = 0;
 	topic->backoff = 0;
 	switch (topic->state) {
@@ -289,43 +292,77 @@ static bool waits_in_vain(const struct topic *topic)
 	       topic->cause != TOPIC_ERROR && topic->cause != TOPIC_SUSPECTS;
 }
 
+static bool is_still(const struct topic *topic, usec_t now)
+{
+	usec_t since = topic->moved > topic->since ? topic->moved : topic->since;
+	return topic->state == TOPIC_BLOCKED && topic->cause == TOPIC_FULL &&
+	       now - since >= STILL_AFTER;
+}
+
+static void look_at(struct topics *topics, struct topic *topic, usec_t youngest_delivered,
+		    usec_t now)
+{
+	topic->still = is_still(topic, now);
+	if (topic->oldest != USEC_NEVER && now - topic->oldest >= TOPIC_AGE_MAX &&
+	    youngest_delivered - topic->oldest >= YOUNGER_BY)
+		judge_age(topics, topic, now);
+	else if (waits_in_vain(topic))
+		go_on(topics, topic);
+	else if (topic->state != TOPIC_OPEN && now - topic->since >= SAY_AFTER)
+		say(topics, topic);
+}
+
 void topics_look_end(struct topics *topics, usec_t youngest_delivered, usec_t now)
 {
 	for (struct topic *topic = topics->made; topic; topic = topic->next_made)
-		if (topic->oldest != USEC_NEVER && now - topic->oldest >= TOPIC_AGE_MAX &&
-		    youngest_delivered - topic->oldest >= YOUNGER_BY)
-			judge_age(topics, topic, now);
-		else if (waits_in_vain(topic))
-			go_on(topics, topic);
-		else if (topic->state != TOPIC_OPEN && now - topic->since >= SAY_AFTER)
-			say(topics, topic);
+		look_at(topics, topic, youngest_delivered, now);
 }
 
-bool topic_stalls(const struct topic *topic)
+static bool stalls(const struct topic *topic)
 {
 	return topic->state == TOPIC_PROBING ||
 	       (topic->state == TOPIC_BLOCKED &&
 		(topic->cause == TOPIC_AGE || topic->cause == TOPIC_FULL));
 }
 
+bool topic_stands(const struct topic *topic)
+{
+	bool moves = topic->state == TOPIC_BLOCKED && topic->cause == TOPIC_FULL && !topic->still;
+	return stalls(topic) && !moves;
+}
+
 size_t topics_stalled(const struct topics *topics)
 {
 	size_t rows = 0;
 	for (size_t i = 0; i < topics->shut_count; i++)
-		rows += topic_stalls(topics->shut[i]) ? topics->shut[i]->in_flight : 0;
+		rows += stalls(topics->shut[i]) ? topics->shut[i]->in_flight : 0;
 	return rows;
 }
 
-void topics_give_up_stalled(struct topics *topics, usec_t now)
+size_t topics_standing(const struct topics *topics)
+{
+	size_t rows = 0;
+	for (size_t i = 0; i < topics->shut_count; i++)
+		rows += topic_stands(topics->shut[i]) ? topics->shut[i]->in_flight : 0;
+	return rows;
+}
+
+void topics_give_up_standing(struct topics *topics, usec_t now)
 {
 	for (size_t i = 0; i < topics->shut_count; i++) {
 		struct topic *topic = topics->shut[i];
-		if (topic->state != TOPIC_BLOCKED || !topic_stalls(topic))
+		if (topic->state != TOPIC_BLOCKED || !topic_stands(topic))
 			continue;
 		topic->cause = TOPIC_ERROR;
 		put_off(topic, now);
 		say(topics, topic);
 	}
+}
+
+uint64_t topic_lane(const struct topic *topic, uint64_t lane)
+{
+	bool waits = topic->state == TOPIC_BLOCKED && topic->cause == TOPIC_FULL;
+	return waits ? topic->lane : lane;
 }
 
 void topics_room(struct topics *topics, uint64_t lane)
@@ -410,8 +447,9 @@ bool topics_join(struct topics *topics, int64_t *from_r)
 	return any;
 }
 
-void topics_caught(struct topics *topics, int64_t last, bool to_the_end, usec_t now)
+bool topics_caught(struct topics *topics, int64_t last, bool to_the_end, usec_t now)
 {
+	bool any = false;
 	for (size_t i = topics->shut_count; i-- > 0;) {
 		struct topic *topic = topics->shut[i];
 		if (!topic->joined)
@@ -420,7 +458,9 @@ void topics_caught(struct topics *topics, int64_t last, bool to_the_end, usec_t 
 			open_up(topics, topic, now);
 		else if (topic->from <= last)
 			topic->from = last + 1;
+		any = !to_the_end;
 	}
+	return any;
 }
 
 /* --- the table --- */

@@ -64,7 +64,10 @@ struct topic {
 	uint32_t rejected; /* rows in a row, for the same reason */
 
 	size_t in_flight;
-	uint64_t lane; /* that was full */
+	uint64_t lane;     /* that was full */
+	usec_t slow_until; /* its rows were overtaken by far younger ones of others */
+	usec_t moved;      /* the last delivery */
+	bool still;        /* it is full, and there was none for a while, by the last look */
 	usec_t oldest; /* fetch of its oldest row in flight, by the last look; USEC_NEVER: none */
 	uint64_t delivered;
 	uint64_t reported;             /* of these, when they were last reported of */
@@ -134,10 +137,14 @@ void topics_look_begin(struct topics *topics);
 void topic_look(struct topic *topic, usec_t fetched);
 void topics_look_end(struct topics *topics, usec_t youngest_delivered, usec_t now);
 /* Rows in flight of topics that stall: blocked by age, or for want of room. */
-bool topic_stalls(const struct topic *topic);
 size_t topics_stalled(const struct topics *topics);
-/* These rows are about to be forgotten: what stalls is to be probed from now on. */
-void topics_give_up_stalled(struct topics *topics, usec_t now);
+/* The same, without those of which something was delivered lately: they are slow, and no more. */
+bool topic_stands(const struct topic *topic);
+size_t topics_standing(const struct topics *topics);
+/* These rows are about to be forgotten: what stands is to be probed from now on. */
+void topics_give_up_standing(struct topics *topics, usec_t now);
+/* The lane that it waits for; if it waits for none, this one. */
+uint64_t topic_lane(const struct topic *topic, uint64_t lane);
 /* There is room again in this lane. */
 void topics_room(struct topics *topics, uint64_t lane);
 /* Its number of partitions changed; true: nothing of it is in flight, so it may be changed now. */
@@ -155,7 +162,8 @@ void topics_probe_read(struct topics *topics, struct topic *topic, int64_t last,
 		       usec_t now);
 /* Lets all that wait for it join one catching up; where it begins. False: nobody waits. */
 bool topics_join(struct topics *topics, int64_t *from_r);
-/* How far the catching up came, for those who joined: up to this id all was handled. */
-void topics_caught(struct topics *topics, int64_t last, bool to_the_end, usec_t now);
+/* How far the catching up came, for those who joined: up to this id all was handled. False: none of
+ * them goes on with it. */
+bool topics_caught(struct topics *topics, int64_t last, bool to_the_end, usec_t now);
 
 #endif

@@ -8,6 +8,20 @@
 #include "lanes.h"
 #include "mem.h"
 
+#define SLOW_FOR (2 * USEC_SEC) /* a topic is taken for that, after the last such row */
+
+/* Rows that lie in slow lanes, by the last look at all lanes, and those that went in since. */
+struct slow {
+	size_t rows;
+	uint64_t bytes;
+};
+
+/* The latest fetch of a row that was delivered, and the same of all other topics. */
+struct youngest {
+	usec_t fetched;
+	const struct topic *topic;
+};
+
 struct window {
 	size_t rows_max;
 	size_t bytes_max;
@@ -29,6 +43,8 @@ struct window {
 	size_t mask;
 	struct window_row **index;
 	struct lanes *lanes;
+	struct slow slow;
+	struct youngest youngest[2];
 };
 
 /* --- the index --- */
@@ -71,11 +87,29 @@ static void set_state(struct window_row *row, enum window_state state)
 	row->state = (uint8_t)state;
 }
 
+static bool is_slow(const struct topic *topic, usec_t now)
+{
+	return topic && topic->slow_until > now;
+}
+
 static void count_in(struct window *window, const struct window_row *row, usec_t now)
 {
 	window->in_flight++;
 	window->bytes += row->bytes;
-	lanes_in(window->lanes, row->lane, row->bytes, now);
+	lanes_in(window->lanes, row->lane, row->topic, row->bytes, now);
+	if (!is_slow(row->topic, now))
+		return;
+	window->slow.rows++;
+	window->slow.bytes += row->bytes;
+}
+
+/* It may not have been counted as one of them. */
+static void count_slow_out(struct window *window, const struct window_row *row, usec_t now)
+{
+	if (!is_slow(row->topic, now) || window->slow.rows == 0 || window->slow.bytes < row->bytes)
+		return;
+	window->slow.rows--;
+	window->slow.bytes -= row->bytes;
 }
 
 static void count_out(struct window *window, const struct window_row *row)
@@ -139,19 +173,32 @@ static bool stands_still(const struct lane *lane, usec_t now)
 	return now - lane->moved > WINDOW_STILL;
 }
 
-size_t window_room(const struct window *window, usec_t now, size_t *bytes_r)
+/* Of all that are reckoned with the most rows and bytes; those in slow ones. */
+static void look_at_lanes(struct window *window, usec_t now, size_t *rows_r, size_t *bytes_r)
 {
-	size_t rows = 0, bytes = 0, count;
+	size_t count, rows = 0, bytes = 0;
 	const struct lane *lanes = lanes_all(window->lanes, &count);
+	window->slow = (struct slow){ 0 };
 	for (size_t i = 0; i < count; i++) {
 		const struct lane *lane = &lanes[i];
-		if (lane->rows <= rows && lane->bytes <= bytes)
+		if (now > 0 && is_slow(lane->topic, now)) {
+			window->slow.rows += lane->rows;
+			window->slow.bytes += lane->bytes;
 			continue;
-		if (stands_still(lane, now))
+		}
+		if ((lane->rows <= rows && lane->bytes <= bytes) || stands_still(lane, now))
 			continue;
 		rows = lane->rows > rows ? lane->rows : rows;
 		bytes = lane->bytes > bytes ? lane->bytes : bytes;
 	}
+	*rows_r = rows;
+	*bytes_r = bytes;
+}
+
+size_t window_room(struct window *window, usec_t now, size_t *bytes_r)
+{
+	size_t rows, bytes;
+	look_at_lanes(window, now, &rows, &bytes);
 	*bytes_r =
 		least(left(window->bytes_max, window->bytes), left(window->lane_bytes_max, bytes));
 	size_t room =
@@ -160,16 +207,34 @@ size_t window_room(const struct window *window, usec_t now, size_t *bytes_r)
 		     window->pool_size - window->in_flight - window->undeleted - window->condemned);
 }
 
-bool window_fits(const struct window *window, uint64_t lane, usec_t now)
+/* All that is slow leaves more than half of the window to others, whatever it is led by. */
+static bool slow_fits(const struct window *window)
+{
+	return window->slow.rows * 8 < window->rows_max * 3 &&
+	       window->slow.bytes * 8 < window->bytes_max * 3;
+}
+
+static bool slow_eased(const struct window *window)
+{
+	return window->slow.rows * 4 <= window->rows_max &&
+	       window->slow.bytes * 4 <= window->bytes_max;
+}
+
+bool window_fits(const struct window *window, uint64_t lane, const struct topic *topic, usec_t now)
 {
 	const struct lane *its = lanes_find(window->lanes, lane);
-	return !its || !stands_still(its, now) ||
+	bool slow = is_slow(topic, now);
+	if (slow && !slow_fits(window))
+		return false;
+	return !its || (!slow && !stands_still(its, now)) ||
 	       (its->rows < window->lane_rows_max && its->bytes < window->lane_bytes_max);
 }
 
-bool window_eased(const struct window *window, uint64_t lane)
+bool window_eased(const struct window *window, uint64_t lane, const struct topic *topic, usec_t now)
 {
 	const struct lane *its = lanes_find(window->lanes, lane);
+	if (is_slow(topic, now) && !slow_eased(window))
+		return false;
 	return !its ||
 	       (its->rows <= window->lane_rows_max / 2 && its->bytes <= window->lane_bytes_max / 2);
 }
@@ -208,10 +273,37 @@ struct window_row *window_add(struct window *window, const struct window_claim *
 	return row;
 }
 
+static void note_youngest(struct youngest *youngest, const struct window_row *row)
+{
+	struct youngest its = { .fetched = row->fetched, .topic = row->topic };
+	if (its.topic == youngest[0].topic) {
+		if (its.fetched > youngest[0].fetched)
+			youngest[0] = its;
+	} else if (its.fetched > youngest[0].fetched) {
+		youngest[1] = youngest[0];
+		youngest[0] = its;
+	} else if (its.fetched > youngest[1].fetched) {
+		youngest[1] = its;
+	}
+}
+
+/* Slow is a topic whose rows are overtaken by far younger ones of others. That all take long, for
+ * the machine or the network is slow, or the window is full, is no reason to pass anyone over. */
+static void time_way(struct window *window, const struct window_row *row, usec_t now)
+{
+	const struct youngest *youngest = window->youngest;
+	note_youngest(window->youngest, row);
+	usec_t others = youngest[youngest[0].topic == row->topic].fetched;
+	if (row->topic && others - row->fetched > WINDOW_SLOW)
+		row->topic->slow_until = now + SLOW_FOR;
+}
+
 void window_ack(struct window *window, struct window_row *row, usec_t now)
 {
 	count_out(window, row);
+	count_slow_out(window, row, now);
 	lanes_moved(window->lanes, row->lane, now);
+	time_way(window, row, now);
 	window->undeleted++;
 	append_acked(window, row);
 }

@@ -7,8 +7,8 @@
  *
  * At most `rows` rows and about `bytes` bytes are in flight at once, at most 1/8 of each in one
  * partition; as many rows again may wait for their deletion. What is fetched while a partition
- * moves has room for certain; one that has stood still for a while is no longer reckoned with, and
- * may be full. Pure: no clock, no library. */
+ * moves has room for certain; one that has stood still for a while, or whose topic's rows others
+ * overtake, is no longer reckoned with, and may be full. Pure: no clock, no library. */
 #ifndef COUNTERFOIL_RELAY_WINDOW_H
 #define COUNTERFOIL_RELAY_WINDOW_H
 
@@ -22,6 +22,7 @@
 #define WINDOW_UUID  16
 #define WINDOW_SHARE 8               /* one partition's part of the window is 1/8 */
 #define WINDOW_STILL (200 * USEC_MS) /* a partition without a report for so long stands still */
+#define WINDOW_SLOW  (200 * USEC_MS) /* younger are rows of others that were delivered before */
 
 enum window_state {
 	WINDOW_FREE,
@@ -66,11 +67,12 @@ uint64_t window_lane(uint32_t topic_hash, int32_t partition);
 
 /* How many rows and bytes may be fetched whatever partition they turn out to go to. now 0: none is
  * taken to stand still. */
-size_t window_room(const struct window *window, usec_t now, size_t *bytes_r);
-/* Is there room for another row in this lane? Always, while it moves. */
-bool window_fits(const struct window *window, uint64_t lane, usec_t now);
+size_t window_room(struct window *window, usec_t now, size_t *bytes_r);
+/* Is there room for another row in this lane? Always, while it is reckoned with. */
+bool window_fits(const struct window *window, uint64_t lane, const struct topic *topic, usec_t now);
 /* A lane that was full is half empty again. */
-bool window_eased(const struct window *window, uint64_t lane);
+bool window_eased(const struct window *window, uint64_t lane, const struct topic *topic,
+		  usec_t now);
 
 /* One partition's part of the window. */
 size_t window_share(const struct window *window, size_t *bytes_r);

@@ -276,7 +276,7 @@ static void end_job(struct reading *reading, const struct reader_poll *poll, int
 	usec_t now = usec_boot();
 	switch (poll->cursor) {
 	case READER_CATCH_UP:
-		topics_caught(topics, last, end, now);
+		end = !topics_caught(topics, last, end, now);
 		break;
 	case READER_PROBE: /* if nothing was sent it is probed again, further on */
 		topics_probe_read(topics, reading->probe, last, !end, now);

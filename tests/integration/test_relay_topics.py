@@ -185,6 +185,23 @@ def test_a_partition_that_is_full(outbox: Outbox, cluster: Broker):
     settle(outbox, relay, again=False)
 
 
+def test_a_topic_that_is_slow(outbox: Outbox, cluster: Broker):
+    """R52: its broker takes its rows, but far more slowly than others; they wait for one another
+    only, and come in order."""
+    slow = another(outbox, "slow")
+    for _ in range(30):
+        outbox.write(100, topic=slow, keys=40)
+        outbox.write(100, keys=40)
+    cluster.set_round_trip(300, SLOW)
+    relay = outbox.relay(window_rows=800, batch=100).start()
+    waiting.until(lambda: outbox.waiting(outbox.world.topic) == 0, 20, "the others to be published",
+                  every=0.01)
+    assert outbox.waiting(slow) > 1000
+    assert_flows(outbox, rows=500)
+    cluster.set_round_trip(0, SLOW)
+    settle(outbox, relay, again=False)
+
+
 def test_topics_that_fill_the_window(outbox: Outbox, cluster: Broker):
     """R52: what waits for leaders takes the whole window, and no partition more than its part of it:
     nothing else can show that brokers go on. It is dropped, and the others go on; each of the

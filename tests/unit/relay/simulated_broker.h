@@ -4,6 +4,8 @@
 
 #include "simulated_table.h"
 
+#define SLOW_ANSWER (700 * USEC_MS)
+
 static void write_row(struct sim *sim, int64_t id)
 {
 	struct model_row *row = &sim->rows[id];
@@ -45,8 +47,9 @@ static void delivered(struct sim *sim, struct window_row *row)
 		sim->youngest = row->fetched;
 	topics_delivered(sim->topics, topic, row->id, sim->now);
 	window_ack(sim->window, row, sim->now);
-	if (window_eased(sim->window, row->lane))
-		topics_room(sim->topics, row->lane);
+	uint64_t lane = topic_lane(topic, row->lane);
+	if (window_eased(sim->window, lane, topic, sim->now))
+		topics_room(sim->topics, lane);
 }
 
 static void rejected(struct sim *sim, struct window_row *row)
@@ -87,6 +90,11 @@ static void report(struct sim *sim, int topic, int partition, size_t most,
 	}
 }
 
+static usec_t waits_since(const struct sim *sim, const struct model_row *row)
+{
+	return window_find(sim->window, row - sim->rows)->fetched;
+}
+
 static const struct model_row *first_of(const struct sim *sim, int topic, int partition)
 {
 	for (size_t i = 0; i < sim->flight_count; i++) {
@@ -120,6 +128,10 @@ static void broker_acts(struct sim *sim)
 		if (partition > 0)
 			break;
 		return;
+	case MODE_SLOW:
+		if (sim->now - waits_since(sim, row) >= SLOW_ANSWER)
+			break;
+		return;
 	case MODE_COMPANY:
 		if (sim->topic[topic]->in_flight == 1)
 			break;
@@ -140,7 +152,7 @@ static void broker_changes(struct sim *sim, bool well)
 		if (!well && sim->mode_until[i] > sim->now)
 			continue;
 		bool trouble = !well && one_in(sim, 2);
-		sim->mode[i] = trouble ? (enum mode)any(sim, MODE_STALLED + 1) : MODE_WELL;
+		sim->mode[i] = trouble ? (enum mode)any(sim, MODE_SLOW + 1) : MODE_WELL;
 		sim->mode_until[i] = sim->now + (usec_t)any(sim, 15 * USEC_SEC);
 		sim->changed[i] = sim->changed[i] || (!well && one_in(sim, 4));
 	}
@@ -253,7 +265,7 @@ static enum fate publish(struct sim *sim, const struct statement *answer, size_t
 		condemn(sim, id, &claim, false, "too large");
 		return FATE_DONE;
 	}
-	if (!alone && !window_fits(sim->window, claim.lane, sim->now)) {
+	if (!alone && !window_fits(sim->window, claim.lane, topic, sim->now)) {
 		topics_full(sim->topics, topic, id, claim.lane, sim->now);
 		return FATE_DONE;
 	}

@@ -75,7 +75,7 @@ struct statement {
 };
 
 /* What Kafka does with a topic's rows. */
-enum mode { MODE_WELL, MODE_UNKNOWN, MODE_COMPANY, MODE_STALLED };
+enum mode { MODE_WELL, MODE_UNKNOWN, MODE_COMPANY, MODE_STALLED, MODE_SLOW };
 
 struct sim {
 	uint64_t chance;

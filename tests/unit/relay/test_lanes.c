@@ -15,8 +15,8 @@ static void a_lane_is_there_while_it_holds_something(void **state)
 	struct lanes *lanes = lanes_new(8);
 	size_t count;
 	assert_null(lanes_find(lanes, 7));
-	lanes_in(lanes, 7, 100, 1000);
-	lanes_in(lanes, 7, 50, 2000);
+	lanes_in(lanes, 7, NULL, 100, 1000);
+	lanes_in(lanes, 7, NULL, 50, 2000);
 	assert_int_equal(lanes_find(lanes, 7)->rows, 2);
 	assert_int_equal(lanes_find(lanes, 7)->bytes, 150);
 	assert_int_equal(lanes_find(lanes, 7)->moved, 1000); /* since when it is not empty */
@@ -51,7 +51,7 @@ static void what_goes_in_comes_out(void **state)
 		random ^= random << 17;
 		size_t n = (size_t)(random >> 8) % KEYS;
 		if (random % 2 && rows[n] < 4) {
-			lanes_in(lanes, key_of(n), 10, (usec_t)step);
+			lanes_in(lanes, key_of(n), NULL, 10, (usec_t)step);
 			rows[n]++;
 		} else if (rows[n] > 0) {
 			lanes_out(lanes, key_of(n), 10);

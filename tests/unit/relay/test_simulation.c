@@ -89,7 +89,7 @@ static void give_up_stalled(struct sim *sim)
 	if (sim->giving_up == 0 || (others > 0 && sim->now - sim->giving_up < USEC_SEC))
 		return;
 	sim->giving_up = 0;
-	topics_give_up_stalled(sim->topics, sim->now);
+	topics_give_up_standing(sim->topics, sim->now);
 	drop_producer(sim);
 }
 
@@ -166,7 +166,7 @@ static void end_job(struct sim *sim, enum reader_cursor cursor, int64_t last, bo
 {
 	switch (cursor) {
 	case READER_CATCH_UP:
-		topics_caught(sim->topics, last, end, sim->now);
+		end = !topics_caught(sim->topics, last, end, sim->now);
 		break;
 	case READER_PROBE:
 		topics_probe_read(sim->topics, sim->probe, last, !end, sim->now);
@@ -326,7 +326,7 @@ static void look(struct sim *sim)
 	topics_look_begin(sim->topics);
 	window_each(sim->window, look_row, sim);
 	topics_look_end(sim->topics, sim->youngest, sim->now);
-	if (topics_stalled(sim->topics) * 2 > WINDOW / 2 && sim->giving_up == 0)
+	if (topics_standing(sim->topics) * 2 > WINDOW / 2 && sim->giving_up == 0)
 		sim->giving_up = sim->now;
 }
 

@@ -236,13 +236,13 @@ static bool happen(struct fixture *fixture, char event)
 		topics_probe_read(topics, topic, 200, false, now);
 		break;
 	case 'c':
-		topics_caught(topics, 200, false, now);
+		(void)topics_caught(topics, 200, false, now);
 		break;
 	case 'C':
-		topics_caught(topics, 200, true, now);
+		(void)topics_caught(topics, 200, true, now);
 		break;
 	case 'v':
-		topics_give_up_stalled(topics, now);
+		topics_give_up_standing(topics, now);
 		break;
 	default:
 		fail_msg("no such event: %c", event);
@@ -269,9 +269,9 @@ static const struct expected {
 	[AGE] = { "age", "AAAAEES.FAA"
 			 "AAAAAAAE" },
 	[FULL_FLYING] = { "full", "FFFFEES.FAF"
-				  "cFFFFFFE" },
+				  "cFFFFFFF" },
 	[FULL_ALONE] = { "full by others", "FF...E..Fcc"
-					   "cFFFFFFE" },
+					   "cFFFFFFF" },
 	[SUSPECTS_FLYING] = { "suspects, in flight", "SSSSEES.FAS"
 						     "SSSSSSSS" },
 	[SUSPECTS] = { "suspects", "SS...E..FSS"
@@ -552,6 +552,50 @@ static void age_needs_progress_of_others(void **state)
 	}
 }
 
+static void look_after(struct fixture *fixture, usec_t later)
+{
+	fixture->now += later;
+	topics_look_begin(fixture->topics);
+	topics_look_end(fixture->topics, fixture->now, fixture->now);
+}
+
+/* A topic that is full but moves is slow: what it has in flight will arrive, and is not dropped. */
+static void what_moves_is_not_given_up(void **state)
+{
+	(void)state;
+	struct fixture fixture;
+	begin(&fixture);
+	fly(&fixture, 100, 3);
+	topics_full(fixture.topics, fixture.topic, 103, 7, fixture.now);
+	look_after(&fixture, USEC_SEC);
+	assert_int_equal(topics_standing(fixture.topics), 0);
+	topics_delivered(fixture.topics, fixture.topic, 100, fixture.now);
+	look_after(&fixture, USEC_SEC);
+	assert_int_equal(topics_standing(fixture.topics), 0);
+	topics_give_up_standing(fixture.topics, fixture.now);
+	assert_int_equal(letter(fixture.topic), 'F');
+	look_after(&fixture, USEC_SEC);
+	assert_int_equal(topics_standing(fixture.topics), 2);
+	topics_delivered(fixture.topics, fixture.topic, 101, fixture.now);
+	assert_int_equal(topics_standing(fixture.topics), 0);
+	topics_free(fixture.topics);
+}
+
+/* Which lane's room it waits for, whichever of its lanes something arrives from. */
+static void a_full_topic_waits_for_its_lane(void **state)
+{
+	(void)state;
+	struct fixture fixture;
+	begin(&fixture);
+	fly(&fixture, 100, 1);
+	assert_int_equal(topic_lane(fixture.topic, 3), 3);
+	topics_full(fixture.topics, fixture.topic, 103, 7, fixture.now);
+	assert_int_equal(topic_lane(fixture.topic, 3), 7);
+	topics_room(fixture.topics, 7);
+	assert_int_equal(topic_lane(fixture.topic, 3), 3);
+	topics_free(fixture.topics);
+}
+
 static void what_stalls_is_given_up_and_probed(void **state)
 {
 	(void)state;
@@ -561,7 +605,9 @@ static void what_stalls_is_given_up_and_probed(void **state)
 		begin(&fixture);
 		bring(&fixture, starts[i]);
 		assert_int_equal(topics_stalled(fixture.topics), 2);
-		topics_give_up_stalled(fixture.topics, fixture.now);
+		look_after(&fixture, 2 * USEC_SEC);
+		assert_int_equal(topics_standing(fixture.topics), 2);
+		topics_give_up_standing(fixture.topics, fixture.now);
 		topics_forgot(fixture.topics, fixture.topic, 100, fixture.now);
 		topics_forgot(fixture.topics, fixture.topic, 101, fixture.now);
 		assert_int_equal(topics_stalled(fixture.topics), 0);
@@ -613,20 +659,24 @@ static void catching_up_opens_those_who_joined(void **state)
 	topics_room(fixture.topics, LANE);
 	assert_true(topics_join(fixture.topics, &from));
 	assert_int_equal(from, 50);
-	topics_caught(fixture.topics, 80, false, fixture.now);
+	assert_true(topics_caught(fixture.topics, 80, false, fixture.now));
 	assert_int_equal(second->from, 81);
 	assert_int_equal(fixture.topic->from, 101);
 	topic_withheld(second, 90);
 	assert_true(second->joined); /* it will be met */
 	topic_withheld(second, 60);
 	assert_false(second->joined);
-	topics_caught(fixture.topics, 150, true, fixture.now);
+	assert_true(topics_caught(fixture.topics, 100, false, fixture.now));
+	assert_false(topics_caught(fixture.topics, 150, true, fixture.now));
 	assert_int_equal(letter(fixture.topic), 'O');
 	assert_int_equal(letter(second), 'c');
 	assert_int_equal(second->from, 60);
 	assert_true(topics_join(fixture.topics, &from));
 	assert_int_equal(from, 60);
-	topics_caught(fixture.topics, 150, true, fixture.now);
+	topic_withheld(second, 55);
+	assert_false(topics_caught(fixture.topics, 150, false, fixture.now)); /* nobody goes on */
+	assert_true(topics_join(fixture.topics, &from));
+	(void)topics_caught(fixture.topics, 150, true, fixture.now);
 	assert_false(topics_join(fixture.topics, &from));
 	topics_free(fixture.topics);
 }
@@ -687,6 +737,8 @@ int main(void)
 		cmocka_unit_test(twenty_rejections_are_the_topic),
 		cmocka_unit_test(age_needs_progress_of_others),
 		cmocka_unit_test(what_stalls_is_given_up_and_probed),
+		cmocka_unit_test(what_moves_is_not_given_up),
+		cmocka_unit_test(a_full_topic_waits_for_its_lane),
 		cmocka_unit_test(a_lost_producer_leaves_none_waiting),
 		cmocka_unit_test(catching_up_opens_those_who_joined),
 		cmocka_unit_test(a_new_owner_knows_nothing),

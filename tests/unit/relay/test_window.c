@@ -21,7 +21,7 @@ static struct window_row *put(struct window *window, int64_t id, uint64_t lane, 
 	return window_add(window, &claim, NOW);
 }
 
-static size_t room(const struct window *window)
+static size_t room(struct window *window)
 {
 	size_t bytes;
 	return window_room(window, NOW, &bytes);
@@ -185,9 +185,9 @@ static void lanes_that_stand_still_hold_up_nobody(void **state)
 			put(window, (int64_t)row + 1, 5, lanes[i].bytes);
 		assert_int_equal(window_room(window, now, &bytes), lanes[i].room);
 		assert_int_equal(bytes, lanes[i].room_bytes);
-		assert_int_equal(window_fits(window, 5, now), lanes[i].fits);
-		assert_int_equal(window_eased(window, 5), lanes[i].eased);
-		assert_true(window_fits(window, 6, now));
+		assert_int_equal(window_fits(window, 5, NULL, now), lanes[i].fits);
+		assert_int_equal(window_eased(window, 5, NULL, NOW), lanes[i].eased);
+		assert_true(window_fits(window, 6, NULL, now));
 		window_free(window);
 	}
 }
@@ -205,7 +205,99 @@ static void a_report_moves_a_lane(void **state)
 	assert_int_equal(window_room(window, later, &bytes), 10);
 	window_ack(window, window_find(window, 3), later);
 	assert_int_equal(window_room(window, later, &bytes), 1);
-	assert_true(window_fits(window, 5, later));
+	assert_true(window_fits(window, 5, NULL, later));
+	window_free(window);
+}
+
+static struct window_row *put_of(struct window *window, int64_t id, uint64_t lane,
+				 struct topic *topic, usec_t now)
+{
+	unsigned char event_id[WINDOW_UUID] = { 0 };
+	const struct window_claim claim = {
+		.id = id, .event_id = event_id, .lane = lane, .bytes = 1, .topic = topic
+	};
+	struct window_row *row = window_add(window, &claim, now);
+	row->fetched = now;
+	return row;
+}
+
+static void report(struct window *window, int64_t id, usec_t now)
+{
+	struct window_row *row;
+	window_ack(window, window_find(window, id), now);
+	(void)window_take(window, &row, 1);
+	window_deleted(window, row);
+}
+
+/* A topic whose rows are overtaken by far younger ones is no longer reckoned with when rows are
+ * fetched, though it moves; all that is slow has a part of the window. */
+static void slow_topics_hold_up_nobody(void **state)
+{
+	(void)state;
+	struct window *window = window_new(80, 8000);
+	static struct topic quick, slow;
+	size_t bytes;
+	for (int64_t id = 1; id <= 10; id++)
+		(void)put_of(window, id, 5, &slow, NOW);
+	usec_t now = NOW + WINDOW_SLOW + 1;
+	(void)put_of(window, 11, 6, &quick, now);
+	report(window, 11, now);
+	report(window, 1, now);
+	assert_int_equal(window_room(window, now, &bytes), 10);
+	assert_true(window_fits(window, 5, &slow, now)); /* the tenth */
+	(void)put_of(window, 12, 5, &slow, now);
+	assert_false(window_fits(window, 5, &slow, now));
+	assert_true(window_fits(window, 7, &slow, now));
+	for (int64_t id = 20; id < 40; id++)
+		(void)put_of(window, id, id < 30 ? 7 : 8, &slow, now);
+	assert_false(window_fits(window, 9, &slow, now)); /* 3/8 of all */
+	assert_true(window_fits(window, 9, &quick, now));
+	assert_false(window_eased(window, 9, &slow, now));
+	for (int64_t id = 2; id <= 10; id++)
+		report(window, id, now + 1);
+	assert_true(window_fits(window, 9, &slow, now));
+	assert_false(window_eased(window, 9, &slow, now));
+	report(window, 20, now + 1);
+	assert_true(window_eased(window, 9, &slow, now)); /* 1/4 */
+	now += 3 * USEC_SEC;
+	assert_int_equal(window_room(window, now, &bytes), 10); /* those stand still */
+	(void)put_of(window, 40, 9, &slow, now);
+	assert_int_equal(window_room(window, now, &bytes), 9);
+	window_free(window);
+}
+
+/* When all take long nobody is passed over: the machine is slow, or the window is full. */
+static void nobody_is_slow_where_all_are(void **state)
+{
+	(void)state;
+	struct window *window = window_new(80, 8000);
+	static struct topic topics[2];
+	size_t bytes;
+	for (int64_t id = 1; id <= 10; id++)
+		(void)put_of(window, id, (uint64_t)id % 2, &topics[id % 2], NOW);
+	for (int64_t id = 1; id <= 8; id++)
+		report(window, id, NOW + USEC_SEC + id * 100 * USEC_MS);
+	assert_int_equal(topics[0].slow_until + topics[1].slow_until, 0);
+	assert_int_equal(window_room(window, NOW + 2 * USEC_SEC, &bytes), 9);
+	window_free(window);
+}
+
+/* Nor is one that is overtaken by its own rows alone: there is nobody else to go on. */
+static void nobody_is_slow_beside_himself(void **state)
+{
+	(void)state;
+	struct window *window = window_new(80, 8000);
+	static struct topic only, other;
+	for (int64_t id = 1; id <= 10; id++)
+		(void)put_of(window, id, (uint64_t)id % 2, id == 1 ? &other : &only,
+			     NOW + id * USEC_SEC);
+	report(window, 1, NOW + 11 * USEC_SEC);
+	for (int64_t id = 10; id > 1; id--)
+		report(window, id, NOW + 12 * USEC_SEC);
+	assert_int_equal(only.slow_until, 0);
+	(void)put_of(window, 11, 1, &other, NOW);
+	report(window, 11, NOW + 12 * USEC_SEC);
+	assert_true(other.slow_until > NOW + 12 * USEC_SEC);
 	window_free(window);
 }
 
@@ -280,6 +372,9 @@ int main(void)
 		cmocka_unit_test(what_is_in_flight_can_be_dropped_while_it_is_gone_through),
 		cmocka_unit_test(lanes_that_stand_still_hold_up_nobody),
 		cmocka_unit_test(a_report_moves_a_lane),
+		cmocka_unit_test(slow_topics_hold_up_nobody),
+		cmocka_unit_test(nobody_is_slow_where_all_are),
+		cmocka_unit_test(nobody_is_slow_beside_himself),
 		cmocka_unit_test(condemned_rows_take_room),
 		cmocka_unit_test(an_unknown_partition_and_the_first_are_apart),
 		cmocka_unit_test(the_index_survives_much_coming_and_going),
