@@ -78,6 +78,21 @@ def test_the_outboxes(dead: Dead, outbox: Run):
     assert refusal(outbox("orders", "--json"), NOT_FOUND) == 'there is no outbox "orders"'
 
 
+def test_an_outbox_whose_relay_stopped(dead: Dead, outbox: Run):
+    """Its last figures are shown, as what they are."""
+    dead.relay("relay-1", backlog=57, oldest="3 s", seen="5 min")
+    (own,) = answer(outbox("--json"))
+    assert (own["backlog"], own["relays"], own["old"]) == (57, 0, True)
+    assert own["relay_seen_seconds"] >= 300
+    said = outbox().stdout.splitlines()
+    assert said[1].split()[:2] == ["counterfoil.outbox", "57"]
+    assert said[2].startswith("OLD: no relay of counterfoil.outbox was seen for 5m")
+    dead.relay("relay-2", backlog=3, seen="1 s")
+    (own,) = answer(outbox("--json"))
+    assert (own["backlog"], own["old"]) == (3, False)
+    assert len(outbox().stdout.splitlines()) == 2
+
+
 def test_lists(dead: Dead, outbox: Run):
     first, *parked = dead.key(parked=2, topic="mail", reason="5000123 bytes, more than 1000000")
     second = dead.add(ordering_key=None, died="1 min")

@@ -11,6 +11,7 @@
 #include "words/writer.h"
 
 #define COUNT_CAP 100000
+#define LATE      (10 * USEC_SEC) /* a relay tells every two seconds */
 
 static const char usage[] =
 	"usage: counterfoil outbox [SOURCE] [--json] [--config FILE]\n"
@@ -50,6 +51,21 @@ static void json_age(struct writer *writer, const char *name, const PGresult *ro
 		writer_age(writer, name, pg_get_int8(rows, row, column));
 }
 
+/* Nobody tells any more: what is shown is what the last relay said. */
+static bool is_old(const PGresult *rows, int row)
+{
+	return !pg_null(rows, row, SOURCE_RELAY) && pg_get_int8(rows, row, SOURCE_SEEN) > LATE;
+}
+
+static void say_old(const PGresult *rows, int row, struct buf *out)
+{
+	char text[FORMAT_SIZE];
+	if (is_old(rows, row))
+		buf_addf(out, "OLD: no relay of %s was seen for %s; its figures are of then\n",
+			 pg_get_text(rows, row, SOURCE_NAME),
+			 format_age(pg_get_int8(rows, row, SOURCE_SEEN), text));
+}
+
 static void json_source(struct writer *writer, const PGresult *rows, int row)
 {
 	writer_open(writer, NULL, '{');
@@ -68,6 +84,7 @@ static void json_source(struct writer *writer, const PGresult *rows, int row)
 	writer_text(writer, "relay", pg_get_text(rows, row, SOURCE_RELAY));
 	writer_text(writer, "role", pg_get_text(rows, row, SOURCE_ROLE));
 	json_age(writer, "relay_seen_seconds", rows, row, SOURCE_SEEN);
+	writer_bool(writer, "old", is_old(rows, row));
 	writer_close(writer, '}');
 }
 
@@ -109,7 +126,7 @@ static int print_sources(const struct call *call, const PGresult *rows)
 {
 	static const char *const names[] = { "OUTBOX",  "BACKLOG", "OLDEST", "DEAD", "PARKED",
 					     "BLOCKED", "RELAY",   "ROLE",   "SEEN", "RELAYS" };
-	BUF_AUTO struct buf out = { 0 };
+	BUF_AUTO struct buf out = { 0 }, old = { 0 };
 	TABLE_AUTO struct table table = { .columns = sizeof(names) / sizeof(names[0]) };
 	struct writer writer = { .out = &out };
 	int count = 0;
@@ -120,12 +137,14 @@ static int print_sources(const struct call *call, const PGresult *rows)
 		count++;
 		json_source(&writer, rows, row);
 		add_source(&table, rows, row);
+		say_old(rows, row, &old);
 	}
 	writer_close(&writer, ']');
 	buf_add_char(&out, '\n');
 	if (!call->json) {
 		buf_clear(&out);
 		table_print(&table, names, true, &out);
+		buf_add_text(&out, buf_text(&old));
 	}
 	if (count)
 		fputs(buf_text(&out), stdout);
