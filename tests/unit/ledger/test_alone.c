@@ -45,8 +45,10 @@ static void the_others_have_half_of_the_time(void **state)
 	const usec_t end = begun + 2 * USEC_SEC;
 	assert_false(alone_next(&alone, end));
 	assert_int_equal(alone.state, ALONE_OFF);
+	assert_true(alone_rests(&alone, end + 12 * USEC_SEC - 1));
 	alone_wanted(&alone, 0, end + 12 * USEC_SEC - 1);
 	assert_int_equal(alone.state, ALONE_OFF);
+	assert_false(alone_rests(&alone, end + 12 * USEC_SEC));
 	alone_wanted(&alone, 0, end + 12 * USEC_SEC);
 	assert_int_equal(alone.state, ALONE_DRAINING);
 }
