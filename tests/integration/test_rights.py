@@ -70,7 +70,7 @@ def test_the_console_names_what_to_grant(make_world: MakeWorld):
         assert all(grant.startswith("GRANT SELECT ON counterfoil.") for grant in tables), tables
         assert granted("conflicts", "settle", "1", "--yes", "--reason", "r", until=4) == [
             f"GRANT EXECUTE ON FUNCTION counterfoil.settle_conflicts {to}"]
-        assert granted("poison", "discard", "1", "--yes", "--reason", "r", until=5)
+        assert granted("poison", "discard", "1", "--yes", "--reason", "r", until=4)
 
 
 def test_the_services_name_what_to_grant(make_world: MakeWorld):
