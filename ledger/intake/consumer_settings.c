@@ -16,18 +16,26 @@ static const struct setting {
 };
 
 /* Ours unless the user chose: the memory that waits for the database stays small, and the
- * partitions of a process that was killed are handed on in seconds. */
+ * partitions of a process that was killed are handed on in seconds. A client whose queue is full
+ * fetches no more for up to a second, so that the queue holds what is recorded in one. */
 static const struct chosen_setting {
 	const char *name;
 	const char *library_default;
 	const char *value;
 } chosen_settings[] = {
 	{ "queued.max.messages.kbytes", "65536", "8192" },
-	{ "queued.min.messages", "100000", "2000" },
-	{ "fetch.max.bytes", "52428800", "8388608" },
+	{ "queued.min.messages", "100000", "10000" },
 	{ "session.timeout.ms", "45000", "6000" },
 	{ "heartbeat.interval.ms", "3000", "2000" },
 	{ "topic.metadata.refresh.interval.ms", "300000", "30000" },
+};
+
+/* What one fetch brings stands above what the queue may hold, and unpacked it is several times as
+ * much. The client takes no fetch that is smaller than its largest message; to a consumer that is
+ * only a number, since a broker gives a larger one as well. */
+static const struct chosen_setting fetch_settings[] = {
+	{ "message.max.bytes", "1000000", "262144" },
+	{ "fetch.max.bytes", "52428800", "262144" },
 };
 
 static bool is_default(const rd_kafka_conf_t *conf, const struct chosen_setting *setting)
@@ -39,6 +47,19 @@ static bool is_default(const rd_kafka_conf_t *conf, const struct chosen_setting 
 	       strcmp(value, setting->library_default) == 0;
 }
 
+static bool limit_fetches(rd_kafka_conf_t *conf, struct err *err)
+{
+	const size_t count = sizeof(fetch_settings) / sizeof(fetch_settings[0]);
+
+	for (size_t i = 0; i < count; i++)
+		if (!is_default(conf, &fetch_settings[i]))
+			return true;
+	for (size_t i = 0; i < count; i++)
+		if (!kafka_conf_set(conf, fetch_settings[i].name, fetch_settings[i].value, err))
+			return false;
+	return true;
+}
+
 static bool add_settings(rd_kafka_conf_t *conf, const char *group, struct err *err)
 {
 	for (size_t i = 0; i < sizeof(fixed_settings) / sizeof(fixed_settings[0]); i++)
@@ -48,7 +69,7 @@ static bool add_settings(rd_kafka_conf_t *conf, const char *group, struct err *e
 		if (is_default(conf, &chosen_settings[i]) &&
 		    !kafka_conf_set(conf, chosen_settings[i].name, chosen_settings[i].value, err))
 			return false;
-	return kafka_conf_set(conf, "group.id", group, err);
+	return limit_fetches(conf, err) && kafka_conf_set(conf, "group.id", group, err);
 }
 
 rd_kafka_conf_t *consumer_settings(const struct conf *conf, bool ends, struct log *log,

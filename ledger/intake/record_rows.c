@@ -38,10 +38,13 @@ static void columns_done(struct columns *columns)
 		pg_array_done(&columns->items[i]);
 }
 
-static void columns_add(const struct columns *columns, struct pg_params *params)
+/* Each goes once it is copied: together they are as large as the batch. */
+static void columns_add(struct columns *columns, struct pg_params *params)
 {
-	for (size_t i = 0; i < columns->count; i++)
+	for (size_t i = 0; i < columns->count; i++) {
 		pg_add_array(params, &columns->items[i]);
+		pg_array_done(&columns->items[i]);
+	}
 }
 
 static void add_slice(struct pg_array *column, const struct batch *batch, struct slice slice)

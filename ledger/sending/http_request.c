@@ -12,7 +12,7 @@
 /* Idle shorter than servers keep a connection, and no longer than a change in the DNS may wait. */
 #define IDLE_SECONDS     30L
 #define LIFETIME_SECONDS 300L
-#define READ_SIZE        4096L /* a buffer for each transfer; answers are short */
+#define READ_SIZE        1024L /* a buffer for each transfer; answers are short */
 
 struct setup {
 	CURL *easy;
