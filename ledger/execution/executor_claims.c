@@ -14,6 +14,7 @@
 #define CLAIM_AGAIN USEC_SEC       /* after a refusal */
 #define SAY_EVERY   (10 * USEC_SEC)
 #define SAY_RARELY  (10 * USEC_MIN)
+#define ROWS_MAX    250 /* of a claim: its answer and what is made of it are there together */
 #define BYTES_MAX   (8 * CLAIM_BYTES_MAX) /* bodies of all that is claimed and has not ended */
 
 /* --- may it be claimed, may it be sent --- */
@@ -148,6 +149,7 @@ static void claim_lane(struct executor *executor, struct lane *lane)
 		return;
 	int64_t rows = gate_room(gate, lane->target->conf->concurrency, now);
 	rows = rows < room(executor) ? rows : room(executor);
+	rows = rows < ROWS_MAX ? rows : ROWS_MAX;
 	if (rows <= 0)
 		return wait_for_token(executor, lane);
 	if (room_of_bytes(executor, gate) <= 0)
@@ -212,7 +214,7 @@ static void warn_of_stranger(struct executor *executor, const struct key *key)
 	    log_limit_pass(&executor->strangers, usec_boot(), SAY_RARELY, &held))
 		log_warn(executor->log,
 			 "effect has left the configuration: sent with the default retry policy",
-			 LOG_TEXT("effect", key->effect), LOG_INT("key", key->id));
+			 LOG_TEXT("effect", key->effect), LOG_KEY(key));
 }
 
 static void on_key(void *arg, const struct claim *claim, enum effect_state was, struct key *key,
@@ -291,7 +293,8 @@ static void claim_done(struct executor *executor, struct lane *lane, const struc
 		alone_nothing(&executor->alone, now);
 	if (!claim->alone) {
 		lane->full = walk->cut;
-		lane->kicked |= turn_next(&lane->turn, walk);
+		lane->kicked |=
+			turn_next(&lane->turn, walk) || (walk->cut && claim->rows == ROWS_MAX);
 	}
 	lane->saves = walk->alone && !alone_rests(&executor->alone, now);
 	lane->kicked |= lane->saves;
