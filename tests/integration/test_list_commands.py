@@ -55,6 +55,8 @@ def test_what_waits_is_pending_too_and_says_why(keys: Keys, counterfoil: Run):
                        "free": (None, None), "held": (None, "target")}
     (again,) = answer(counterfoil("list", "retry_wait", "--json"))
     assert (again["waits_behind"], again["error"]) == ("head", "http 503")
+    assert {row["target"]: row["waiting"] for row in answer(counterfoil("targets", "--json"))} == \
+        {"payments": 5, "mail": 1}
     title, *lines = counterfoil("list", "pending").stdout.splitlines()
     assert title.split() == ["STATE", "KEY", "TARGET", "TENANT", "TRY", "AGE", "WAITS"]
     assert [line for line in lines if " next " in line][0].endswith("  behind head")

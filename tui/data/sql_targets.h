@@ -13,8 +13,14 @@ enum gate_column {
 	GATE_LEDGERS,
 };
 
+#define WAITING_KEYS(waits_)                                                                       \
+	"(SELECT count(*) FROM (SELECT FROM counterfoil.effect_state e"                            \
+	" WHERE e.state IN ('pending', 'retry_wait') AND " waits_ " AND e.target = s.target"       \
+	" LIMIT $2) c)"
+#define ALL_WAITING "least($2, " WAITING_KEYS("NOT e.waiting") " + " WAITING_KEYS("e.waiting") ")"
+
 /* $1 targets of the configuration, $2 keys are counted up to this. Beside them every target that
- * has a state or waiting keys. Those that wait behind an older key are not counted. */
+ * has a state or waiting keys. Those that wait behind an older key, or are put aside, count too. */
 static const char SQL_TARGETS[] =
 	"WITH RECURSIVE w AS ("
 	"  (SELECT target FROM counterfoil.effect_state"
@@ -41,10 +47,7 @@ static const char SQL_TARGETS[] =
 	"     WHEN s.state = 'paused' THEN s.paused_until END,"
 	"   CASE WHEN s.state IN ('held', 'disabled') THEN s.held_by END,"
 	"   CASE WHEN s.state IN ('held', 'disabled') THEN s.hold_reason END,"
-	"   (SELECT count(*) FROM (SELECT FROM counterfoil.effect_state e"
-	"     WHERE e.state IN ('pending', 'retry_wait') AND NOT e.waiting AND e.target = s.target"
-	"     LIMIT $2) c),"
-	"   (SELECT count(*) FROM counterfoil.instance i"
+	"   " ALL_WAITING ", (SELECT count(*) FROM counterfoil.instance i"
 	"     WHERE i.program = 'ledger' AND i.until > now())"
 	" FROM said s ORDER BY s.target";
 
