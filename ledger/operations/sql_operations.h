@@ -92,9 +92,10 @@ enum bulk_page_column { BULK_PAGE_HELD, BULK_PAGE_LOOKED, BULK_PAGE_ORDERED, BUL
 /* $1 order, $2 owner, $3 target, $4 behind this key, $5 rows, $6 only of SKIP. The operation is
  * locked for the length of it: it can be neither paused nor lost in the middle. Each key is ordered
  * under an id made of the operation's and its own, so that even a page that came twice would order
- * it once.
+ * it once. Its items are locked so that what the page of an earlier connection of ours, which held
+ * up this one, has written by then is seen, and counted once.
  *
- * Lock order: operation, then effect_state by id. */
+ * Lock order: operation, its items, then effect_state by id. */
 #define BULK_PAGE(call_, result_, done_)                                                           \
 	"WITH held AS MATERIALIZED (SELECT o.id, o.operation, o.reason, o.params, o.claims ||"     \
 	"     jsonb_build_object('operation', o.id, 'ordered_by', o.who) AS claims"                \
@@ -103,7 +104,8 @@ enum bulk_page_column { BULK_PAGE_HELD, BULK_PAGE_LOOKED, BULK_PAGE_ORDERED, BUL
 	"     h.params, md5(h.operation::text || '/' || i.effect_id)::uuid AS operation"           \
 	"   FROM held h, LATERAL (SELECT x.effect_id, x.epoch, x.state"                            \
 	"     FROM counterfoil.operation_item x WHERE x.operation_id = h.id AND x.result IS NULL"  \
-	"       AND x.target = $3 AND x.effect_id > $4 ORDER BY x.effect_id LIMIT $5) i),"         \
+	"       AND x.target = $3 AND x.effect_id > $4 ORDER BY x.effect_id LIMIT $5"              \
+	"     FOR UPDATE) i),"                                                                     \
 	" verdict AS MATERIALIZED (SELECT p.effect_id, v.result, v.detail"                         \
 	"   FROM page p, LATERAL " call_ " v),"                                                    \
 	" item AS (UPDATE counterfoil.operation_item i SET at = clock_timestamp(), (result, "      \

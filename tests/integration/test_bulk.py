@@ -8,8 +8,11 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+import threading
 import uuid
 from collections import Counter
+from contextlib import closing
+from pathlib import Path
 from typing import Any, Iterator
 
 import psycopg2
@@ -22,6 +25,7 @@ from tests.tools.broker import Broker
 from tests.tools.postgres import Postgres
 from tests.tools.programs import Program
 from tests.tools.provider import Seen
+from tests.tools.statements import statements
 from tests.tools.world import World
 
 OK, PARTLY, NOT_FOUND, CONFLICT, USAGE = 0, 3, 4, 5, 2
@@ -385,6 +389,39 @@ def test_asked_for_twice_it_is_one(world: World):
         draft(world, "another", identity)
     assert world.value("SELECT count(*) FROM counterfoil.audit WHERE about = %s",
                        (f"operation {first[0]}",)) == 1
+
+
+def test_a_page_that_waited_for_another(world: World, tmp_path: Path):
+    """An earlier connection of the same owner is late with a page: what it has ordered by then is not
+    ordered, nor counted, once more."""
+    page = statements(tmp_path, {"ledger/operations/sql_operations.h": ["SQL_BULK_RESOLVE"]})
+    prefix, identity = add(world, 4, state="uncertain", window="-1 min", error="reset"), str(uuid.uuid4())
+    params = json.dumps({"select": {"states": ["uncertain"], "key_prefix": prefix}, "happened": True})
+    number = world.value("SELECT counterfoil.bulk_draft(%s, 'resolve', %s, 'r', %s)",
+                         (identity, params, CLAIMS))
+    world.query("SELECT * FROM counterfoil.bulk_fill(%s, 30)", (identity,))
+    world.query("UPDATE counterfoil.operation SET kind = 'of nobody', state = 'running', owner = 7 "
+                "WHERE id = %s", (number,))
+    seen: list[tuple[bool, int, int]] = []
+
+    def take(connection: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"PREPARE page AS {page['SQL_BULK_RESOLVE']}")
+            cursor.execute("EXECUTE page(%s, 7, 'payments', 0, 2)", (number,))
+            seen.append(cursor.fetchone()[:3])
+
+    with closing(world.connect()) as late, closing(world.connect(autocommit=True)) as other:
+        take(late)
+        thread = threading.Thread(target=take, args=(other,), daemon=True)
+        thread.start()
+        waiting.until(lambda: world.value(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND wait_event_type = 'Lock'"), 20, "the second page to wait")
+        late.commit()
+        thread.join(20)
+    assert seen == [(True, 2, 2)] * 2
+    assert figures(world, number) == ("running", 4, 0, 0) and states(world, prefix) == {"completed": 4}
+    assert_books(world, number)
 
 
 def test_keys_that_changed_are_skipped(world: World):
