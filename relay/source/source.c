@@ -10,7 +10,7 @@
 #include "source_sql.h"
 
 #define OWN_LEASE   "relay"
-#define TEXTS_COUNT 10
+#define TEXTS_COUNT 11
 
 struct source_texts {
 	struct buf name;
@@ -125,6 +125,7 @@ void source_fill(struct source *source, const struct source_blank *blanks)
 		return;
 	source->add = make(source, source_add, blanks);
 	source->plan = make(source, source_plan, blanks);
+	source->highest = make(source, source_highest, blanks);
 }
 
 /* --- making --- */

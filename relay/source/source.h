@@ -32,6 +32,7 @@ struct source {
 	const char *blocked;
 	const char *add;  /* into counterfoil.outbox_source; of a mapped table */
 	const char *plan; /* likewise */
+	const char *highest;
 
 	struct source_texts *texts; /* where they are kept */
 };

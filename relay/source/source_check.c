@@ -24,6 +24,7 @@ enum check_step {
 	CHECK_PLANNER,
 	CHECK_PLAN,
 	CHECK_ROLLBACK,
+	CHECK_HIGHEST,
 	CHECK_ADD,
 	CHECK_DONE,
 };
@@ -37,6 +38,7 @@ struct source_check {
 	bool there;             /* the table, and we may use its schema */
 	bool partitioned;
 	bool indexed;                 /* by the id */
+	bool whole;                   /* one of these indexes holds all rows */
 	char *predicates[PREDICATES]; /* of partial indexes by the id */
 	size_t predicate_count;
 	struct buf faults;
@@ -163,6 +165,9 @@ static void forget_predicates(struct source_check *check)
 static void read_indexes(struct source_check *check, const PGresult *result)
 {
 	check->indexed = pg_rows(result) > 0;
+	check->whole = false;
+	for (int i = 0; i < pg_rows(result); i++)
+		check->whole = check->whole || pg_null(result, i, 0);
 	for (int i = 0; i < pg_rows(result) && check->predicate_count < PREDICATES; i++)
 		if (!pg_null(result, i, 0))
 			check->predicates[check->predicate_count++] =
@@ -216,6 +221,29 @@ static void read_plan(struct source_check *check, const PGresult *result)
 			      &check->warnings);
 }
 
+/* --- where it begins --- */
+
+static void read_highest(struct source_check *check, const PGresult *result)
+{
+	int64_t start_after = check->source->start_after;
+	if (!pg_null(result, 0, 0) && pg_get_int8(result, 0, 0) < start_after)
+		buf_addf(&check->warnings,
+			 "relay.start_after = %lld is above all ids of %s, of which %lld is the "
+			 "highest: rows up to it are never published\n",
+			 (long long)start_after, relation(check),
+			 (long long)pg_get_int8(result, 0, 0));
+}
+
+/* Without an index that holds all rows the server would read them all. */
+static enum check_step after_plan(const struct source_check *check)
+{
+	if (check->faults.length)
+		return CHECK_DONE;
+	if (check->step == CHECK_ROLLBACK && check->whole && check->source->start_after > 0)
+		return CHECK_HIGHEST;
+	return check->add ? CHECK_ADD : CHECK_DONE;
+}
+
 /* --- from step to step --- */
 
 /* The columns are looked at as a whole: then the statements can be made, or not. */
@@ -244,7 +272,8 @@ static enum check_step next_step(struct source_check *check)
 	case CHECK_PLAN:
 		return check->step + 1;
 	case CHECK_ROLLBACK:
-		return check->add && !check->faults.length ? CHECK_ADD : CHECK_DONE;
+	case CHECK_HIGHEST:
+		return after_plan(check);
 	case CHECK_ADD:
 	case CHECK_DONE:
 		break;
@@ -269,6 +298,9 @@ static void read_answer(struct source_check *check, const PGresult *result)
 		break;
 	case CHECK_PLAN:
 		read_plan(check, result);
+		break;
+	case CHECK_HIGHEST:
+		read_highest(check, result);
 		break;
 	case CHECK_BEGIN:
 	case CHECK_PLANNER:
@@ -326,6 +358,8 @@ static const char *statement(const struct source_check *check)
 		return check->source->plan;
 	case CHECK_ROLLBACK:
 		return check_rollback;
+	case CHECK_HIGHEST:
+		return check->source->highest;
 	case CHECK_ADD:
 		return check->source->add;
 	case CHECK_DONE:

@@ -184,6 +184,8 @@ static const char source_plan[] =
 	"EXPLAIN (COSTS OFF)"
 	" SELECT {columns} FROM {table} o WHERE {id} > 0{scope} ORDER BY {id} LIMIT 1000";
 
+static const char source_highest[] = "SELECT max({id})::int8 FROM {table} o";
+
 /* $1 the source's name, $2 the hash to go on behind: ordering keys with a dead row, ascending, and
  * the first such row. From one key to the next by the index: there may be many rows of a key. */
 static const char source_blocked[] = "WITH RECURSIVE k(h, id) AS ("

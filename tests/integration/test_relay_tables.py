@@ -201,6 +201,18 @@ def test_history_is_left_alone(world: World):
     assert new[0] > old[-1]
 
 
+@pytest.mark.parametrize("beyond, warned", [(0, False), (1, True)])
+def test_a_start_above_all_ids(world: World, beyond: int, warned: bool):
+    """Of which nothing would be published: told at the start; so is what its rows are."""
+    world.query(EVENTS)
+    ids = [add_event(world, f"old {n}") for n in range(3)]
+    relay = world.relay(**events(world.topic, after_publish="delete", mark_column="", pending="true",
+                                 start_after=ids[-1] + beyond)).start()
+    relay.wait_for("ready")
+    said = f"relay.start_after = {ids[-1] + beyond} is above all ids of "
+    assert any(said in line.text for line in relay.log()) == warned
+
+
 def test_only_pending_rows(world: World):
     """A row is published once it is pending, even where it lies below the reading position."""
     world.query(EVENTS)
