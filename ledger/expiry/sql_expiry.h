@@ -1,7 +1,7 @@
 /* Every statement of expiry. Each is one transaction.
  *
- * Lock order: expiry, then effect_state by id, of which it skips what is locked; nobody locks the
- * other rows of a finished key. So it never waits with a key in its hands. */
+ * Lock order: expiry, intake_position, then effect_state by id, of which it skips what is locked;
+ * nobody locks the other rows of a finished key. So it never waits with a key in its hands. */
 #ifndef LEDGER_SQL_EXPIRY_H
 #define LEDGER_SQL_EXPIRY_H
 
@@ -43,7 +43,8 @@ static const char SQL_EXPIRY_PAGE[] =
  * whole or not at all. A result that comes late may have left an attempt behind even then. What
  * came before a forgotten key in its partition may be unknown too: see counterfoil.reach. A key
  * whose event is open poison, for another effect's key could not be made of it, is not forgotten:
- * that can be replayed at any time. */
+ * that can be replayed at any time. Nor is one whose event will be read again, since positions went
+ * back: they are locked before any key (so they are counted), and none goes back meanwhile. */
 static const char SQL_EXPIRY_STEP[] =
 	"WITH held AS (UPDATE counterfoil.expiry SET cursor = $3::bigint,"
 	"     next_at = clock_timestamp() + $4::interval, until = clock_timestamp() +"
@@ -53,6 +54,11 @@ static const char SQL_EXPIRY_STEP[] =
 	"     $10::bool[], $11::bool[], $12::bool[])"
 	"     r(id, epoch, state, prune, forget, request, attempts)"
 	"   WHERE EXISTS (SELECT FROM held)),"
+	" place AS MATERIALIZED (SELECT i.topic, i.partition, i.next_offset"
+	"   FROM counterfoil.intake_position i WHERE (i.topic, i.partition) IN (SELECT e.topic,"
+	"     e.partition FROM r, LATERAL (SELECT x.topic, x.partition FROM counterfoil.effect x"
+	"     WHERE x.id = r.id OFFSET 0) e WHERE r.forget)"
+	"   ORDER BY i.topic, i.partition FOR SHARE),"
 	" mine AS MATERIALIZED (SELECT s.id, r.prune, r.forget, r.request, r.attempts"
 	"   FROM counterfoil.effect_state s JOIN r ON r.id = s.id"
 	"   WHERE s.id = ANY ($6) AND s.epoch = r.epoch AND s.state = r.state::counterfoil.state"
@@ -63,6 +69,10 @@ static const char SQL_EXPIRY_STEP[] =
 	"           AND p.partition = e.partition AND p.\"offset\" = e.\"offset\""
 	"           AND p.settled_at IS NULL OFFSET 0) p"
 	"       WHERE e.id = s.id LIMIT 1), false))"
+	"     AND NOT (r.forget AND coalesce((SELECT true FROM counterfoil.effect e"
+	"       JOIN place i USING (topic, partition)"
+	"       WHERE e.id = s.id AND e.\"offset\" >= i.next_offset), false))"
+	"     AND (SELECT count(*) FROM place) >= 0"
 	"   ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),"
 	" pruned AS (UPDATE counterfoil.effect_state s SET state = 'pruned', epoch = s.epoch + 1,"
 	"     state_since = now()"

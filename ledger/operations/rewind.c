@@ -2,7 +2,7 @@
  * the ledger knows them: further back what is read would run as if it were new.
  *
  *   what has been taken in --> where to (the brokers may have to say) --> moved, with the order's
- * mark */
+ * mark; keys were forgotten meanwhile: once more from the beginning */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,9 @@ struct rewind {
 	struct partition *to;
 	struct place *places;
 	size_t count;
+	bool forced;
+	bool marked; /* in the transaction under way */
+	int64_t moved, back;
 };
 
 static void rewind_free(struct job *job)
@@ -38,21 +41,61 @@ static void rewind_free(struct job *job)
 
 /* --- moving --- */
 
+/* The error of one fails those behind it too. */
+static void on_begun(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	(void)arg;
+	(void)result;
+	(void)error;
+}
+
 static void on_moved(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct rewind *rewind = arg;
+
+	if (error)
+		return;
+	rewind->marked = pg_get_bool(result, 0, 0);
+	rewind->moved = pg_get_int8(result, 0, 1);
+	rewind->back = pg_get_int8(result, 0, 2);
+}
+
+static void on_committed(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	struct rewind *rewind = arg;
 	struct buf detail BUF_AUTO = { 0 };
 
+	(void)result;
 	if (!job_answered(&rewind->job))
 		return;
-	if (error || !pg_get_bool(result, 0, 0)) {
-		job_yield(&rewind->job, error ? error->text : "the order is not ours any more");
+	if (error || !rewind->marked) {
+		job_yield(&rewind->job, error ? error->text
+					      : "the order is not ours any more, or keys were "
+						"forgotten meanwhile");
 		return;
 	}
 	crash_point("rewind.answered");
 	buf_addf(&detail, "%" PRId64 " partitions went back, by %" PRId64 " offsets in sum",
-		 pg_get_int8(result, 0, 1), pg_get_int8(result, 0, 2));
+		 rewind->moved, rewind->back);
 	job_end(&rewind->job, "done", detail.data);
+}
+
+/* Should BEGIN alone fail, each of the others is right by itself, but for keys that are forgotten
+ * in the same moment. */
+static void send_move(struct rewind *rewind, const struct pg_array *partitions,
+		      const struct pg_params *params)
+{
+	struct pg *pg = rewind->job.shop->pg;
+	struct pg_params places PG_PARAMS_AUTO = { 0 };
+
+	pg_add_text(&places, rewind->topic);
+	pg_add_array(&places, partitions);
+	crash_point("rewind.send");
+	pg_send(pg, "BEGIN", NULL, on_begun, rewind);
+	pg_send(pg, SQL_REWIND_LOCK, &places, on_begun, rewind);
+	pg_send(pg, SQL_REWIND, params, on_moved, rewind);
+	job_send(&rewind->job, "COMMIT", NULL, on_committed);
+	crash_point("rewind.sent");
 }
 
 static void move(struct rewind *rewind)
@@ -72,9 +115,8 @@ static void move(struct rewind *rewind)
 	pg_add_text(&params, rewind->topic);
 	pg_add_array(&params, &partitions);
 	pg_add_array(&params, &next);
-	crash_point("rewind.send");
-	job_send(&rewind->job, SQL_REWIND, &params, on_moved);
-	crash_point("rewind.sent");
+	pg_add_bool(&params, rewind->forced);
+	send_move(rewind, &partitions, &params);
 }
 
 /* --- how far --- */
@@ -118,8 +160,8 @@ static void judge(struct rewind *rewind)
 {
 	struct buf detail BUF_AUTO = { 0 };
 	char *force = job_param(&rewind->job, "/force");
-	bool forced = force && strcmp(force, "true") == 0;
 
+	rewind->forced = force && strcmp(force, "true") == 0;
 	free(force);
 	select_moving(rewind);
 	if (rewind->count == 0) {
@@ -127,7 +169,7 @@ static void judge(struct rewind *rewind)
 			"nothing to go back to: positions are not moved forward");
 		return;
 	}
-	if (!is_known(rewind) && !forced) {
+	if (!is_known(rewind) && !rewind->forced) {
 		buf_add_text(&detail, "refused: what is before the keys that the ledger knows "
 				      "would run as if it were new; ");
 		say_known(rewind, &detail);

@@ -5,6 +5,27 @@
 
 #define SYNC_COMMIT "(SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
 
+/* --- how far an order is ------------------------------------------------------------------------
+ */
+
+/* $1 order, $2 owner; added to the figures: $3 done, $4 failed, $5 skipped; $6 cursor, which was
+ * $7. It goes last in the transaction in which that was done. Where it touches no row all of that
+ * is undone: the order was paused or cancelled, or lost, or is further than we know. */
+#define ORDER_STEP                                                                                 \
+	"UPDATE counterfoil.operation o SET done = o.done + $3, failed = o.failed + $4,"           \
+	"   skipped = o.skipped + $5, cursor = $6"                                                 \
+	" WHERE o.id = $1 AND o.owner = $2 AND o.state = 'running'"                                \
+	"   AND coalesce(o.cursor, '') = $7 AND " SYNC_COMMIT
+
+static const char SQL_ORDER_STEP[] = ORDER_STEP;
+
+/* $8 topic, $9 partitions, $10 from where on each was read: what was forgotten of that meanwhile
+ * would have been recorded as if it were new. Whoever forgets a key moves the reach with it. */
+static const char SQL_ORDER_STEP_READ[] =
+	ORDER_STEP " AND NOT EXISTS (SELECT FROM counterfoil.reach r"
+		   "   JOIN unnest($9, $10) n(partition, first) USING (partition)"
+		   "   WHERE r.topic = $8 AND r.since > n.first)";
+
 /* --- poison -------------------------------------------------------------------------------------
  */
 
@@ -61,9 +82,15 @@ static const char SQL_ORDER_TOTAL[] =
 	"UPDATE counterfoil.operation o SET total = $3"
 	" WHERE o.id = $1 AND o.owner = $2 AND o.state = 'running' AND " SYNC_COMMIT;
 
-/* $1 order, $2 owner, $3 cursor: that it is done; $4 topic, $5 partitions, $6 where to. Only back,
- * so that nothing is skipped; with the order's mark, so that it happens once. A consumer that reads
- * on meanwhile finds its position gone and reads it anew. */
+/* $1 topic, $2 partitions. A statement of its own: the next one sees what was forgotten before,
+ * and whoever forgets keys waits until it sees where positions have gone. */
+static const char SQL_REWIND_LOCK[] =
+	"SELECT FROM counterfoil.intake_position i WHERE i.topic = $1 AND i.partition = ANY ($2)"
+	" ORDER BY i.topic, i.partition FOR UPDATE";
+
+/* $1 order, $2 owner, $3 cursor: that it is done; $4 topic, $5 partitions, $6 where to, $7 even
+ * where keys are not known. Only back, so that nothing is skipped; with the order's mark, so that
+ * it happens once. A consumer that reads on meanwhile finds its position gone and reads it anew. */
 static const char SQL_REWIND[] =
 	"WITH n AS MATERIALIZED (SELECT * FROM unnest($5, $6) n(partition, next)),"
 	" held AS MATERIALIZED (SELECT i.topic, i.partition, i.next_offset"
@@ -73,6 +100,8 @@ static const char SQL_REWIND[] =
 	"   done = cardinality($5) WHERE o.id = $1 AND o.owner = "
 	"$2"
 	"   AND o.state = 'running' AND o.cursor IS NULL AND (SELECT count(*) FROM held) > 0"
+	"   AND ($7 OR NOT EXISTS (SELECT FROM counterfoil.reach r JOIN n USING (partition)"
+	"     WHERE r.topic = $4 AND r.since > n.next))"
 	"   AND " SYNC_COMMIT " RETURNING o.id),"
 	" moved AS (UPDATE counterfoil.intake_position i SET next_offset = n.next"
 	"   FROM held JOIN n USING (partition) WHERE i.topic = held.topic"

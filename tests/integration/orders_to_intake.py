@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import Any
 
-from tests.tools import programs
+from tests.tools import programs, waiting
 from tests.tools.world import World
 
 ORDERED = ("--yes", "--reason", "a test")
@@ -35,6 +35,25 @@ def ordered(world: World, *words: object, ends: str = "done") -> str:
     assert done.returncode in (0, 3) and detail in done.stdout
     assert state == "done" or done.returncode == 3
     return detail
+
+
+def waits(world: World) -> bool:
+    """Somebody for a lock."""
+    return world.value("SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() "
+                       "AND wait_event_type = 'Lock'")
+
+
+def order(world: World, number: int, action: str) -> str:
+    """As a person does; the result."""
+    return world.value("SELECT result FROM counterfoil.operation_order(%s, %s, gen_random_uuid(), "
+                       "'a test', '{}')", (number, action))
+
+
+def wait_end(world: World, number: int, timeout: float = 30) -> tuple[str, str]:
+    """State and detail."""
+    return waiting.until(lambda: world.query(
+        "SELECT state, detail FROM counterfoil.operation WHERE id = %s AND ended_at IS NOT NULL",
+        (number,)), timeout, "the order's end")[0]
 
 
 def queue(world: World, kind: str, params: dict[str, Any]) -> int:

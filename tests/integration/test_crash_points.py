@@ -217,7 +217,7 @@ CASES = [
 
     # --- the ledger: positions that go back -------------------------------------------------------
     Case(GoBack, "rewind.send", {"order": "running", "back": False}),
-    Case(GoBack, "rewind.sent", {"order": "running", "back": True}),
+    Case(GoBack, "rewind.sent", {"order": "running", "back": {False, True}}),
     Case(GoBack, "rewind.answered", {"order": "running", "back": True}),
 
     # --- the ledger: expiry of what is finished ---------------------------------------------------

@@ -3,7 +3,6 @@ moved in the database; nothing is waited for."""
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import uuid
 from contextlib import closing
@@ -17,11 +16,11 @@ from tests.tools.bench import announce, key_name, key_of, requests_of, wait_fini
 from tests.tools.kafka import Kafka, Unavailable
 from tests.tools.keys import Keys
 from tests.tools.postgres import Postgres
+from tests.tools.statements import statements
 from tests.tools.world import World
 
 from .intake import conflicts_of
 
-ROOT = Path(__file__).resolve().parents[2]
 MakeWorld = Callable[..., World]
 DAY_MS = 86_400_000
 STATES = ("pending", "retry_wait", "in_flight", "uncertain", "dead")
@@ -346,6 +345,53 @@ def test_effects_of_another_configuration(kafka: Kafka, make_world: MakeWorld):
     assert [world.state(f"k:{n}") for n in (1, 2, 3)] == ["completed", "completed", "pruned"]
 
 
+# --- what will be read again ----------------------------------------------------------------------
+
+class Walk(threading.Thread):
+    """One step, which lets go of all keys."""
+
+    def __init__(self, world: World, step: str) -> None:
+        super().__init__(daemon=True)
+        self.world = world
+        self.step = step
+        self.forgotten = -1
+
+    def run(self) -> None:
+        ids = [key for (key,) in self.world.query("SELECT id FROM counterfoil.effect ORDER BY id")]
+        self.world.query("UPDATE counterfoil.expiry SET owner = 1, cursor = 0, until = 'infinity'")
+        count = len(ids)
+        with closing(self.world.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"PREPARE step AS {self.step}")
+            cursor.execute("EXECUTE step(1, 0, 1, '0', '1 min', %s, %s, %s, %s, %s, %s, %s)",
+                           (ids, [0] * count, ["pruned"] * count, [False] * count, [True] * count,
+                            [False] * count, [False] * count))
+            moved, _, self.forgotten, _ = cursor.fetchone()
+            assert moved
+
+
+def test_what_will_be_read_again_is_not_forgotten(world: World, tmp_path: Path):
+    """Where positions went back, their keys stay until they were passed again; whoever moves positions
+    and whoever forgets keys wait for each other."""
+    step = statements(tmp_path, SOURCES)["SQL_EXPIRY_STEP"]
+    fill(world, 30, "pruned", "900 days")
+    world.query("UPDATE counterfoil.effect SET topic = 'former' WHERE \"offset\" > 28")
+    world.query("INSERT INTO counterfoil.intake_position VALUES (%s, 0, 21), (%s, 1, 0)",
+                (world.topic, world.topic))
+    walk = Walk(world, step)
+    with closing(world.connect()) as other, other.cursor() as cursor:
+        cursor.execute("UPDATE counterfoil.intake_position SET next_offset = 11 WHERE partition = 0")
+        walk.start()
+        waiting.until(lambda: world.value("SELECT count(*) FROM pg_stat_activity WHERE datname = "
+                                          "current_database() AND wait_event_type = 'Lock'"), 20,
+                      "the step to wait")
+        other.commit()
+    walk.join(20)
+    assert walk.forgotten == 12, "10 that were passed, 2 of a topic that is read no more"
+    assert world.query("SELECT min(\"offset\"), max(\"offset\") FROM counterfoil.effect") == [(11, 28)]
+    assert world.query("SELECT topic, since FROM counterfoil.reach ORDER BY since") == [
+        (world.topic, 11), ("former", 31)]
+
+
 # --- races ----------------------------------------------------------------------------------------
 
 ROUNDS, GROUP = 10_000, 500
@@ -382,21 +428,6 @@ SET_UP = """WITH e AS (INSERT INTO counterfoil.effect (target, idempotency_key, 
     [1 + id %% 5] AS state) st)
  INSERT INTO counterfoil.effect_request (id, method, url, body) SELECT id, 'POST', 'u', '\\x' FROM e
  RETURNING id"""
-
-
-def statements(directory: Path) -> dict[str, str]:
-    """As the compiler sees them."""
-    found = {}
-    for header, names in SOURCES.items():
-        source = directory / "statements.c"
-        source.write_text(f'#include <stdio.h>\n#include "{ROOT / header}"\nint main(void) {{\n' +
-                          "".join(f'puts({name}); puts("\\f");\n' for name in names) + "}\n")
-        subprocess.run(["cc", "-w", f"-I{ROOT}/include", f"-I{ROOT}/ledger", "-o", str(directory / "statements"),
-                        str(source)], check=True)
-        texts = subprocess.run([str(directory / "statements")], text=True, check=True,
-                               stdout=subprocess.PIPE).stdout.split("\n\f\n")
-        found.update(zip(names, texts))
-    return found
 
 
 class Actor(threading.Thread):
@@ -566,7 +597,7 @@ class Race:
 def test_sweeper_result_operator_and_intake(world: World, tmp_path: Path):
     """10,000 keys of all kinds, each met by the four at once: what is completed becomes nothing but
     pruned, what is pruned nothing at all, and nothing is there by half or twice."""
-    race = Race(world, statements(tmp_path))
+    race = Race(world, statements(tmp_path, SOURCES))
     world.query(MOVES)
     race.run()
     moves = dict(((was, is_now), n) for was, is_now, n in world.query(

@@ -3,6 +3,7 @@ group's patience."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Callable
 
 from tests.tools import waiting
@@ -10,7 +11,7 @@ from tests.tools.postgres import Postgres
 from tests.tools.world import World
 
 from .intake import PARTITIONS, Sender, conflicts_of, keys, positions
-from .orders_to_intake import answer, counterfoil, ordered, queue
+from .orders_to_intake import answer, counterfoil, ordered, queue, wait_end, waits
 
 MakeWorld = Callable[..., World]
 
@@ -68,6 +69,26 @@ def test_positions_go_back_under_load(make_world: MakeWorld):
                                       (operation,)) == "done", 20, "positions to go back")
     waiting.until(lambda: world.unread() == 0, 30, "all to be taken in")
     assert len(keys(world)) == 4000 and not conflicts_of(world, "order:1:charge")
+
+
+def test_keys_that_are_forgotten_in_the_same_moment(make_world: MakeWorld):
+    """Whoever forgets keys holds the positions meanwhile; behind that they do not go back."""
+    world = make_world()
+    world.start(relays=0)
+    sender = Sender(world)
+    for n in range(20):
+        sender.order(n, partition=n % PARTITIONS)
+    sender.drain()
+    before = positions(world)
+    with closing(world.connect()) as other, other.cursor() as cursor:
+        cursor.execute("SELECT FROM counterfoil.intake_position FOR SHARE")
+        number = queue(world, "rewind", {"topic": world.topic, "to_offset": 1})
+        waiting.until(lambda: waits(world), 20, "the order to wait")
+        cursor.execute("INSERT INTO counterfoil.reach VALUES (%s, 2, 4)", (world.topic,))
+        other.commit()
+    state, detail = wait_end(world, number)
+    assert state == "failed" and "partition 2 from offset 4" in detail
+    assert positions(world) == before
 
 
 def test_a_database_of_yesterday(make_world: MakeWorld, postgres: Postgres):
