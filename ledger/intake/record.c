@@ -2,7 +2,8 @@
  *
  * Steps, each a statement that is left out when it has nothing to do:
  *
- *   BEGIN -> effects -> compare -> conflicts -> letters -> poison -> settle -> unmatched -> COMMIT
+ *   BEGIN -> effects -> compare -> conflicts -> letters -> poison -> settle -> unmatched -> last ->
+ * COMMIT
  *
  * One after the other, so that no statement can run outside the transaction that has failed. */
 #include "record.h"
@@ -109,6 +110,36 @@ static void commit(struct record *record)
 	crash_point("intake_commit.sent");
 }
 
+/* --- what the task has to say in the end --- */
+
+static void on_last(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct record *record = arg;
+
+	if (error)
+		fail(record, "order", error);
+	else if (pg_affected(result) != 1)
+		roll_back(record, RECORD_FAILED, "the order does not stand as it did");
+	else
+		commit(record);
+}
+
+static void write_last(struct record *record)
+{
+	struct pg_params params PG_PARAMS_AUTO = { 0 };
+	const char *sql;
+
+	if (!record->task.last) {
+		commit(record);
+		return;
+	}
+	sql = record->task.last(record->arg, &record->counts, &params);
+	if (sql)
+		pg_send(record->pg, sql, &params, on_last, record);
+	else
+		roll_back(record, RECORD_FAILED, "the order was given up");
+}
+
 /* --- unmatched --- */
 
 static void on_unmatched(void *arg, const PGresult *result, const struct pg_error *error)
@@ -119,7 +150,7 @@ static void on_unmatched(void *arg, const PGresult *result, const struct pg_erro
 	if (error)
 		fail(record, "unmatched", error);
 	else
-		commit(record);
+		write_last(record);
 }
 
 static void write_unmatched(struct record *record)
@@ -127,13 +158,13 @@ static void write_unmatched(struct record *record)
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 
 	if (!record->task.positions && !record->task.poison) {
-		commit(record); /* read again, so counted before */
+		write_last(record); /* read again, so counted before */
 		return;
 	}
 	record->counts.unmatched = rows_unmatched(record->task.batch, record->task.from,
 						  record->task.to, record->task.instance, &params);
 	if (record->counts.unmatched == 0)
-		commit(record);
+		write_last(record);
 	else
 		pg_send(record->pg, SQL_UNMATCHED, &params, on_unmatched, record);
 }
@@ -328,7 +359,8 @@ static int compare_indexes(const void *a, const void *b)
 
 static void inserted(struct record *record, size_t row)
 {
-	record->counts.effects++;
+	if (record->counts.effects++ == 0)
+		record->counts.first = row;
 	if (!record->task.batch->rows[row].dead)
 		return;
 	record->counts.dead++;

@@ -18,6 +18,7 @@ enum record_end {
 
 struct record_counts {
 	int64_t effects;
+	size_t first; /* of these effects: its row of the batch */
 	int64_t dead; /* of these effects, born dead */
 	int64_t duplicates;
 	int64_t conflicts;
@@ -29,6 +30,10 @@ struct record_counts {
 /* error is "" when it is done. */
 typedef void record_done_fn(void *arg, enum record_end end, const struct record_counts *counts,
 			    const char *error);
+
+/* The last statement of the transaction: see record_task. NULL: all is to be undone. */
+typedef const char *record_last_fn(void *arg, const struct record_counts *counts,
+				   struct pg_params *params);
 
 struct record *record_new(struct pg *pg, int64_t poison_max_bytes, record_done_fn *done, void *arg);
 void record_free(struct record *record); /* after its pg */
@@ -44,6 +49,9 @@ struct record_task {
 	 * its new reason; when one of them is settled by then, RECORD_MOVED. NULL: it was none. */
 	const int64_t *poison;
 	int64_t instance;
+	/* Gives the statement that goes before the COMMIT: it must touch one row, or else nothing
+	 * is recorded, and RECORD_FAILED. NULL: there is none. */
+	record_last_fn *last;
 };
 
 /* All must stay as it is until done, which runs from the loop. */

@@ -14,6 +14,7 @@ void job_init(struct job *job, const struct job_kind *kind, struct workshop *sho
 	job->kind = kind;
 	job->shop = shop;
 	job->order = order;
+	buf_add_text(&job->cursor, order->cursor);
 }
 
 static void leave(struct job *job)
@@ -22,6 +23,8 @@ static void leave(struct job *job)
 
 	shop->gone(shop->arg);
 	buf_done(&job->detail);
+	buf_done(&job->cursor);
+	buf_done(&job->step.cursor);
 	job->kind->free(job);
 }
 
@@ -46,6 +49,31 @@ void job_end(struct job *job, const char *state, const char *detail)
 
 	orders_end(orders, state, detail);
 	leave(job);
+}
+
+bool job_add_step(const struct job *job, struct pg_params *params)
+{
+	const struct job_step *step = &job->step;
+
+	if (job->given_up) /* the order may be another one by now */
+		return false;
+	pg_add_int8(params, job->order->id);
+	pg_add_int8(params, orders_owned_by(job->shop->orders));
+	pg_add_int8(params, step->done);
+	pg_add_int8(params, step->failed);
+	pg_add_int8(params, step->skipped);
+	pg_add_text(params, buf_text(&step->cursor));
+	pg_add_text(params, buf_text(&job->cursor));
+	return true;
+}
+
+void job_stepped(struct job *job)
+{
+	const struct job_step *step = &job->step;
+
+	buf_clear(&job->cursor);
+	buf_add_text(&job->cursor, buf_text(&step->cursor));
+	orders_counted(job->shop->orders, step->done, step->failed, step->skipped);
 }
 
 static void on_total(void *arg, const PGresult *result, const struct pg_error *error)

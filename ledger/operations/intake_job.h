@@ -29,13 +29,21 @@ struct workshop {
 	void *arg;
 };
 
+/* What was done of an order, and its cursor behind that. */
+struct job_step {
+	int64_t done, failed, skipped;
+	struct buf cursor;
+};
+
 struct job { /* the first member of each kind's own */
 	const struct job_kind *kind;
 	struct workshop *shop;
 	const struct order *order;
 	bool asked; /* an answer is to come */
 	bool given_up;
-	const char *state; /* in which it ends, once its total is written */
+	struct buf cursor;    /* as it stands in the order */
+	struct job_step step; /* under way */
+	const char *state;    /* in which it ends, once its total is written */
 	struct buf detail;
 };
 
@@ -53,6 +61,10 @@ void job_init(struct job *job, const struct job_kind *kind, struct workshop *sho
 void job_send(struct job *job, const char *sql, const struct pg_params *params, pg_done_fn *done);
 /* The answer has come. False: the job was given up meanwhile, and is gone. */
 MUST_USE bool job_answered(struct job *job);
+/* The parameters $1 to $7 of SQL_ORDER_STEP, for the step that is under way. False: the order was
+ * given up. */
+MUST_USE bool job_add_step(const struct job *job, struct pg_params *params);
+void job_stepped(struct job *job); /* it is committed */
 /* job_end(), with the number of things that the order was about, now that it is known. */
 void job_finish(struct job *job, int64_t total, const char *state, const char *detail);
 /* The order is ended, or begins again in a while; the job is gone. */

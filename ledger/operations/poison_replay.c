@@ -7,7 +7,6 @@
  *    ^  \--> record a slice --> the page is through?
  *    +---------------------------/     \--next slice; refused: half of it */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,22 +22,27 @@
 #define PAGE_ROWS  200
 #define PAGE_BYTES (4 * 1024 * 1024)
 
+/* The cursor: the last row, and what came of all up to it. */
+struct sums {
+	int64_t after;
+	int64_t taken, still, cut, effects, duplicates, conflicts;
+};
+
 struct poison_replay {
 	struct job job;
-	char *topic;         /* NULL: by ids */
-	int64_t upto;        /* of the topic */
-	struct pg_array ids; /* else */
-	int64_t after;       /* the cursor */
-	/* in sum */
-	int64_t taken, still, cut, effects, duplicates, conflicts;
+	char *topic;            /* NULL: by ids */
+	int64_t upto;           /* of the topic */
+	struct pg_array ids;    /* else */
+	struct sums sums, next; /* next: behind the step under way */
 
 	PGresult *page; /* what the batch borrows from */
 	struct batch batch;
 	struct kept_headers *headers; /* by message */
 	int64_t *message_ids;
+	int64_t *cut_before; /* rows of the page before the message that were cut */
 	size_t done, slice;
-	int64_t page_cut;
-	int64_t last; /* id of the page */
+	int64_t page_cut, cut_done; /* of which so many are counted */
+	int64_t last;               /* id of the page */
 	struct record *record;
 };
 
@@ -57,7 +61,7 @@ static void drop_page(struct poison_replay *replay)
 	pg_drop(replay->page);
 	replay->page = NULL;
 	replay->done = 0;
-	replay->page_cut = 0;
+	replay->page_cut = replay->cut_done = 0;
 }
 
 static void poison_free(struct job *job)
@@ -71,6 +75,7 @@ static void poison_free(struct job *job)
 	free(replay->topic);
 	free(replay->headers);
 	free(replay->message_ids);
+	free(replay->cut_before);
 	free(replay);
 }
 
@@ -84,35 +89,35 @@ static void say(struct buf *out, int64_t count, const char *what)
 
 static void end(struct poison_replay *replay)
 {
+	const struct sums *sums = &replay->sums;
 	struct buf detail BUF_AUTO = { 0 };
 
-	buf_addf(&detail, "%" PRId64 " taken in: %" PRId64 " new", replay->taken, replay->effects);
-	say(&detail, replay->duplicates, "known already");
-	say(&detail, replay->conflicts, "in conflict");
-	if (replay->still > 0)
-		buf_addf(&detail, "; %" PRId64 " still poison", replay->still);
-	if (replay->cut > 0)
+	buf_addf(&detail, "%" PRId64 " taken in: %" PRId64 " new", sums->taken, sums->effects);
+	say(&detail, sums->duplicates, "known already");
+	say(&detail, sums->conflicts, "in conflict");
+	if (sums->still > 0)
+		buf_addf(&detail, "; %" PRId64 " still poison", sums->still);
+	if (sums->cut > 0)
 		buf_addf(&detail,
 			 "; %" PRId64 " were cut when they were kept: have them read again from "
 			 "Kafka, counterfoil redeliver",
-			 replay->cut);
-	job_finish(&replay->job, replay->taken + replay->still + replay->cut, "done", detail.data);
+			 sums->cut);
+	job_finish(&replay->job, sums->taken + sums->still + sums->cut, "done", detail.data);
 }
 
-static void write_cursor(const struct poison_replay *replay, char *text, size_t size)
+static void write_cursor(const struct sums *sums, struct buf *cursor)
 {
-	(void)snprintf(text, size,
-		       "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
-		       " %" PRId64,
-		       replay->after, replay->taken, replay->still, replay->cut, replay->effects,
-		       replay->duplicates, replay->conflicts);
+	buf_addf(cursor,
+		 "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
+		 sums->after, sums->taken, sums->still, sums->cut, sums->effects, sums->duplicates,
+		 sums->conflicts);
 }
 
 static void read_cursor(struct poison_replay *replay)
 {
-	int64_t *const numbers[] = { &replay->after,    &replay->taken,   &replay->still,
-				     &replay->cut,      &replay->effects, &replay->duplicates,
-				     &replay->conflicts };
+	struct sums *sums = &replay->sums;
+	int64_t *const numbers[] = { &sums->after,   &sums->taken,      &sums->still,    &sums->cut,
+				     &sums->effects, &sums->duplicates, &sums->conflicts };
 	const char *text = replay->job.order->cursor;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -129,6 +134,39 @@ static size_t slice_end(const struct poison_replay *replay)
 	return end < replay->batch.count ? end : replay->batch.count;
 }
 
+/* The step behind messages up to `to`, with the rows between them that were cut. */
+static void add_step(struct poison_replay *replay, size_t to, const struct record_counts *counts)
+{
+	int64_t count = (int64_t)(to - replay->done);
+	bool whole = to == replay->batch.count;
+	int64_t cut = (whole ? replay->page_cut : replay->cut_before[to]) - replay->cut_done;
+	struct job_step *step = &replay->job.step;
+	struct sums *next = &replay->next;
+
+	*next = replay->sums;
+	next->after = whole ? replay->last : replay->message_ids[to] - 1;
+	next->taken += count - counts->poison;
+	next->still += counts->poison;
+	next->cut += cut;
+	next->effects += counts->effects;
+	next->duplicates += counts->duplicates;
+	next->conflicts += counts->conflicts;
+	step->done = count - counts->poison;
+	step->failed = counts->poison;
+	step->skipped = cut;
+	buf_clear(&step->cursor);
+	write_cursor(next, &step->cursor);
+}
+
+static const char *end_slice(void *arg, const struct record_counts *counts,
+			     struct pg_params *params)
+{
+	struct poison_replay *replay = arg;
+
+	add_step(replay, slice_end(replay), counts);
+	return job_add_step(&replay->job, params) ? SQL_ORDER_STEP : NULL;
+}
+
 static void write_slice(struct poison_replay *replay)
 {
 	const struct record_task task = {
@@ -137,21 +175,22 @@ static void write_slice(struct poison_replay *replay)
 		.to = slice_end(replay),
 		.poison = replay->message_ids,
 		.instance = orders_owned_by(replay->job.shop->orders),
+		.last = end_slice,
 	};
 
 	replay->job.asked = true;
 	record_start(replay->record, &task);
 }
 
-/* The page is through. */
+static void stepped(struct poison_replay *replay)
+{
+	replay->sums = replay->next;
+	replay->cut_done += replay->job.step.skipped;
+	job_stepped(&replay->job);
+}
+
 static void turn_page(struct poison_replay *replay)
 {
-	char cursor[160];
-
-	replay->cut += replay->page_cut;
-	replay->after = replay->last;
-	write_cursor(replay, cursor, sizeof(cursor));
-	orders_progress(replay->job.shop->orders, 0, 0, replay->page_cut, cursor);
 	drop_page(replay);
 	next_page(replay);
 }
@@ -159,15 +198,9 @@ static void turn_page(struct poison_replay *replay)
 static void recorded(struct poison_replay *replay, const struct record_counts *counts)
 {
 	struct workshop *shop = replay->job.shop;
-	int64_t count = (int64_t)(slice_end(replay) - replay->done);
 
 	intake_meter_recorded(shop->meter, &replay->batch, replay->done, slice_end(replay), counts);
-	replay->taken += count - counts->poison;
-	replay->still += counts->poison;
-	replay->effects += counts->effects;
-	replay->duplicates += counts->duplicates;
-	replay->conflicts += counts->conflicts;
-	orders_progress(shop->orders, count - counts->poison, counts->poison, 0, NULL);
+	stepped(replay);
 	replay->done = slice_end(replay);
 	shop->recorded(shop->arg, counts->effects - counts->dead);
 	if (replay->done < replay->batch.count)
@@ -204,8 +237,7 @@ static void on_recorded(void *arg, enum record_end how, const struct record_coun
 		recorded(replay, counts);
 		break;
 	case RECORD_MOVED: /* some of it is settled by now */
-		drop_page(replay);
-		next_page(replay);
+		turn_page(replay);
 		break;
 	case RECORD_CONTENT:
 		refused(replay, error);
@@ -235,6 +267,7 @@ static void take_row(struct poison_replay *replay, int row)
 
 	source.key = pg_get_bytes(page, row, POISON_KEY_COLUMN, &source.key_length);
 	source.value = pg_get_bytes(page, row, POISON_VALUE, &source.value_length);
+	replay->cut_before[replay->batch.count] = replay->page_cut;
 	replay->message_ids[replay->batch.count] = pg_get_int8(page, row, POISON_ID);
 	if (kept_headers_read(json, length, &err, headers)) {
 		source.headers = headers->items;
@@ -245,6 +278,31 @@ static void take_row(struct poison_replay *replay, int row)
 	*headers = (struct kept_headers){ 0 };
 	(void)batch_add(&replay->batch, &source, NULL);
 	batch_spoil(&replay->batch, replay->batch.count - 1, POISON_EVENT, err.text);
+}
+
+static void on_passed(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct poison_replay *replay = arg;
+
+	if (!job_answered(&replay->job))
+		return;
+	if (error || pg_affected(result) == 0) {
+		job_yield(&replay->job, error ? error->text : "the order is not ours any more");
+		return;
+	}
+	stepped(replay);
+	turn_page(replay);
+}
+
+/* All of it was cut. */
+static void pass_page(struct poison_replay *replay)
+{
+	static const struct record_counts nothing;
+	struct pg_params params PG_PARAMS_AUTO = { 0 };
+
+	add_step(replay, 0, &nothing);
+	if (job_add_step(&replay->job, &params))
+		job_send(&replay->job, SQL_ORDER_STEP, &params, on_passed);
 }
 
 static void on_page(void *arg, const PGresult *result, const struct pg_error *error)
@@ -272,14 +330,14 @@ static void on_page(void *arg, const PGresult *result, const struct pg_error *er
 	if (replay->batch.count > 0)
 		write_slice(replay);
 	else
-		turn_page(replay);
+		pass_page(replay);
 }
 
 static void next_page(struct poison_replay *replay)
 {
 	struct pg_params params PG_PARAMS_AUTO = { 0 };
 
-	pg_add_int8(&params, replay->after);
+	pg_add_int8(&params, replay->sums.after);
 	pg_add_int8(&params, PAGE_ROWS);
 	pg_add_int8(&params, PAGE_BYTES);
 	if (replay->topic) {
@@ -322,6 +380,7 @@ static struct job *poison_begin(struct workshop *shop, const struct order *order
 	pg_array_init(&replay->ids, PG_INT8);
 	replay->headers = mem_zero(PAGE_ROWS * sizeof(*replay->headers));
 	replay->message_ids = mem_zero(PAGE_ROWS * sizeof(*replay->message_ids));
+	replay->cut_before = mem_zero(PAGE_ROWS * sizeof(*replay->cut_before));
 	batch_init(&replay->batch, shop->conf->ledger.unmatched, NULL);
 	replay->record =
 		record_new(shop->pg, shop->conf->ledger.poison_max_bytes, on_recorded, replay);

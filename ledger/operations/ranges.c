@@ -22,6 +22,19 @@ void ranges_add(struct ranges *ranges, int32_t partition, int64_t at, int64_t en
 		(struct range){ .partition = partition, .at = at < end ? at : end, .end = end };
 }
 
+struct ranges ranges_copy(const struct ranges *ranges)
+{
+	struct ranges copy = *ranges;
+
+	copy.items = NULL;
+	copy.count = 0;
+	for (size_t i = 0; i < ranges->count; i++) {
+		copy.items = mem_grow(copy.items, copy.count + 1, sizeof(*copy.items));
+		copy.items[copy.count++] = ranges->items[i];
+	}
+	return copy;
+}
+
 struct range *ranges_find(const struct ranges *ranges, int32_t partition)
 {
 	for (size_t i = 0; i < ranges->count; i++)
@@ -43,6 +56,18 @@ void ranges_last(struct ranges *ranges, int64_t count)
 	}
 }
 
+void ranges_known(struct ranges *ranges, int32_t partition, int64_t since)
+{
+	struct range *range = ranges_find(ranges, partition);
+	int64_t at;
+
+	if (!range || since <= range->at)
+		return;
+	at = since < range->end ? since : range->end;
+	ranges->forgotten += at - range->at;
+	range->at = at;
+}
+
 int64_t ranges_left(const struct ranges *ranges)
 {
 	int64_t left = 0;
@@ -58,12 +83,16 @@ void ranges_first(struct ranges *ranges, const char *key)
 		(void)snprintf(ranges->first, sizeof(ranges->first), "%s", key);
 }
 
-/* read duplicates fresh conflicts poison unmatched|partition:at:end ...|first */
+/* read duplicates fresh conflicts poison unmatched forgotten|partition:at:end ...|first */
 void ranges_write(const struct ranges *ranges, struct buf *cursor)
 {
-	buf_addf(cursor, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "|",
-		 ranges->read, ranges->duplicates, ranges->fresh, ranges->conflicts, ranges->poison,
-		 ranges->unmatched);
+	const int64_t numbers[] = { ranges->read,      ranges->duplicates, ranges->fresh,
+				    ranges->conflicts, ranges->poison,     ranges->unmatched,
+				    ranges->forgotten };
+	const size_t count = sizeof(numbers) / sizeof(numbers[0]);
+
+	for (size_t i = 0; i < count; i++)
+		buf_addf(cursor, "%" PRId64 "%s", numbers[i], i + 1 < count ? " " : "|");
 	for (size_t i = 0; i < ranges->count; i++)
 		buf_addf(cursor, "%s%" PRId32 ":%" PRId64 ":%" PRId64, i > 0 ? " " : "",
 			 ranges->items[i].partition, ranges->items[i].at, ranges->items[i].end);
@@ -75,7 +104,7 @@ static bool read_counts(const char *text, const char *end, struct ranges *ranges
 	return cursor_number(&text, &ranges->read) && cursor_number(&text, &ranges->duplicates) &&
 	       cursor_number(&text, &ranges->fresh) && cursor_number(&text, &ranges->conflicts) &&
 	       cursor_number(&text, &ranges->poison) && cursor_number(&text, &ranges->unmatched) &&
-	       text == end;
+	       cursor_number(&text, &ranges->forgotten) && text == end;
 }
 
 static bool read_ranges(const char *text, const char *end, struct ranges *ranges)
@@ -124,4 +153,8 @@ void ranges_say(const struct ranges *ranges, bool apply, struct buf *out)
 	say(out, ranges->unmatched, "that no effect matches", "that no effect matches");
 	if (ranges->fresh > 0)
 		buf_addf(out, "; the first new key: %s", ranges->first);
+	if (ranges->forgotten > 0)
+		buf_addf(out,
+			 "; %" PRId64 " %s left out: keys of that time were forgotten meanwhile",
+			 ranges->forgotten, ranges->forgotten == 1 ? "offset was" : "offsets were");
 }

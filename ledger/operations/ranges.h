@@ -22,14 +22,18 @@ struct ranges {
 	size_t count;
 	/* messages, and rows that came of them */
 	int64_t read, duplicates, fresh, conflicts, poison, unmatched;
-	char first[160]; /* key of the first row that was new; "": there was none */
+	int64_t forgotten; /* offsets that were left out: their keys are not known any more */
+	char first[160];   /* key of the first row that was new; "": there was none */
 };
 
 void ranges_done(struct ranges *ranges);
 void ranges_add(struct ranges *ranges, int32_t partition, int64_t at, int64_t end);
+struct ranges ranges_copy(const struct ranges *ranges);
 struct range *ranges_find(const struct ranges *ranges, int32_t partition); /* NULL: none */
 /* Only the last `count`, shared evenly; what a partition does not have, no other one gives. */
 void ranges_last(struct ranges *ranges, int64_t count);
+/* What is below `since` is left out. */
+void ranges_known(struct ranges *ranges, int32_t partition, int64_t since);
 int64_t ranges_left(const struct ranges *ranges);          /* offsets that are still to be read */
 void ranges_first(struct ranges *ranges, const char *key); /* of a new row; the first one counts */
 

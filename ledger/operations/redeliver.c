@@ -35,6 +35,7 @@ struct redeliver {
 	size_t *rows; /* of the batch, that are looked up */
 	size_t row_count;
 	size_t done, slice; /* of what is recorded */
+	struct ranges next; /* behind the slice under way */
 	struct record *record;
 };
 
@@ -47,6 +48,7 @@ static void redeliver_free(struct job *job)
 	loop_timer_free(redeliver->poll);
 	record_free(redeliver->record);
 	ranges_done(&redeliver->ranges);
+	ranges_done(&redeliver->next);
 	free(redeliver->topic);
 	free(redeliver->rows);
 	free(redeliver);
@@ -66,15 +68,11 @@ static void end(struct redeliver *redeliver)
 	job_finish(&redeliver->job, ranges->read, missing ? "failed" : "done", detail.data);
 }
 
-/* The batch is looked up, or recorded. */
-static void turn_batch(struct redeliver *redeliver)
+/* Behind these messages. */
+static void pass(const struct redeliver *redeliver, size_t from, size_t to, struct ranges *ranges)
 {
-	struct ranges *ranges = &redeliver->ranges;
-	struct buf cursor BUF_AUTO = { 0 };
-	int64_t count = (int64_t)redeliver->batch.count;
-
-	ranges->read += count;
-	for (size_t m = 0; m < redeliver->batch.count; m++) {
+	ranges->read += (int64_t)(to - from);
+	for (size_t m = from; m < to; m++) {
 		const struct batch_message *message = &redeliver->batch.messages[m];
 		struct range *range = ranges_find(ranges, message->event.source.partition);
 
@@ -82,14 +80,27 @@ static void turn_batch(struct redeliver *redeliver)
 		ranges->poison += message->poison != POISON_NONE;
 		ranges->unmatched += message->unmatched != NULL;
 	}
-	ranges_write(ranges, &cursor);
-	orders_progress(redeliver->job.shop->orders, count, 0, 0, cursor.data);
+}
+
+static void next_batch(struct redeliver *redeliver)
+{
 	batch_clear(&redeliver->batch);
 	redeliver->done = 0;
 	loop_timer_set(redeliver->poll, 0);
 }
 
 /* --- only looked up --- */
+
+static void looked_up(struct redeliver *redeliver)
+{
+	struct buf cursor BUF_AUTO = { 0 };
+	size_t count = redeliver->batch.count;
+
+	pass(redeliver, 0, count, &redeliver->ranges);
+	ranges_write(&redeliver->ranges, &cursor);
+	orders_progress(redeliver->job.shop->orders, (int64_t)count, 0, 0, cursor.data);
+	next_batch(redeliver);
+}
 
 static void count_verdict(struct redeliver *redeliver, size_t row, const char *verdict)
 {
@@ -119,7 +130,7 @@ static void on_compared(void *arg, const PGresult *result, const struct pg_error
 	for (int line = 0; line < pg_rows(result); line++)
 		count_verdict(redeliver, redeliver->rows[pg_get_int8(result, line, 0) - 1],
 			      pg_get_text(result, line, 2));
-	turn_batch(redeliver);
+	looked_up(redeliver);
 }
 
 /* Rows that are folded onto an earlier one are what that one is, at best. */
@@ -137,7 +148,7 @@ static void look_up(struct redeliver *redeliver)
 		else
 			redeliver->ranges.duplicates++;
 	if (redeliver->row_count == 0) {
-		turn_batch(redeliver);
+		looked_up(redeliver);
 		return;
 	}
 	rows_compare(batch, redeliver->rows, redeliver->row_count, &params);
@@ -153,6 +164,48 @@ static size_t slice_end(const struct redeliver *redeliver)
 	return end < redeliver->batch.count ? end : redeliver->batch.count;
 }
 
+/* What of it would be new only because its key was forgotten meanwhile is not recorded. */
+static void add_places(const struct redeliver *redeliver, struct pg_params *params)
+{
+	const struct ranges *ranges = &redeliver->ranges;
+	struct pg_array partitions PG_ARRAY_AUTO, first PG_ARRAY_AUTO;
+
+	pg_array_init(&partitions, PG_INT4);
+	pg_array_init(&first, PG_INT8);
+	for (size_t i = 0; i < ranges->count; i++) {
+		pg_array_int4(&partitions, ranges->items[i].partition);
+		pg_array_int8(&first, ranges->items[i].at);
+	}
+	pg_add_text(params, redeliver->topic);
+	pg_add_array(params, &partitions);
+	pg_add_array(params, &first);
+}
+
+static const char *end_slice(void *arg, const struct record_counts *counts,
+			     struct pg_params *params)
+{
+	struct redeliver *redeliver = arg;
+	const struct batch *batch = &redeliver->batch;
+	struct ranges *next = &redeliver->next;
+	struct job_step *step = &redeliver->job.step;
+
+	ranges_done(next);
+	*next = ranges_copy(&redeliver->ranges);
+	pass(redeliver, redeliver->done, slice_end(redeliver), next);
+	next->fresh += counts->effects;
+	next->duplicates += counts->duplicates;
+	next->conflicts += counts->conflicts;
+	if (counts->effects > 0)
+		ranges_first(next, batch_text(batch, batch->rows[counts->first].key));
+	step->done = (int64_t)(slice_end(redeliver) - redeliver->done);
+	buf_clear(&step->cursor);
+	ranges_write(next, &step->cursor);
+	if (!job_add_step(&redeliver->job, params))
+		return NULL;
+	add_places(redeliver, params);
+	return SQL_ORDER_STEP_READ;
+}
+
 static void write_slice(struct redeliver *redeliver)
 {
 	const struct record_task task = {
@@ -160,6 +213,7 @@ static void write_slice(struct redeliver *redeliver)
 		.from = redeliver->done,
 		.to = slice_end(redeliver),
 		.instance = orders_owned_by(redeliver->job.shop->orders),
+		.last = end_slice,
 	};
 
 	redeliver->job.asked = true;
@@ -169,19 +223,19 @@ static void write_slice(struct redeliver *redeliver)
 static void recorded(struct redeliver *redeliver, const struct record_counts *counts)
 {
 	struct workshop *shop = redeliver->job.shop;
-	struct ranges *ranges = &redeliver->ranges;
 
 	intake_meter_recorded(shop->meter, &redeliver->batch, redeliver->done, slice_end(redeliver),
 			      counts);
-	ranges->fresh += counts->effects;
-	ranges->duplicates += counts->duplicates;
-	ranges->conflicts += counts->conflicts;
+	job_stepped(&redeliver->job);
+	ranges_done(&redeliver->ranges);
+	redeliver->ranges = redeliver->next;
+	redeliver->next = (struct ranges){ 0 };
 	redeliver->done = slice_end(redeliver);
 	shop->recorded(shop->arg, counts->effects - counts->dead);
 	if (redeliver->done < redeliver->batch.count)
 		write_slice(redeliver);
 	else
-		turn_batch(redeliver);
+		next_batch(redeliver);
 }
 
 /* Something in it is more than the database takes: alone it is poison. */
@@ -336,10 +390,12 @@ static void on_begun(void *arg, const PGresult *result, const struct pg_error *e
 
 	if (!job_answered(&redeliver->job))
 		return;
-	if (error || pg_affected(result) == 0)
+	if (error || pg_affected(result) == 0) {
 		job_yield(&redeliver->job, error ? error->text : "the order is not ours any more");
-	else
-		read_again(redeliver);
+		return;
+	}
+	ranges_write(&redeliver->ranges, &redeliver->job.cursor);
+	read_again(redeliver);
 }
 
 static void write_ranges(struct redeliver *redeliver)
@@ -404,6 +460,19 @@ static bool choose(struct redeliver *redeliver, struct err *err)
 	       (to < 0 || ask_time(redeliver, to, false, err));
 }
 
+/* Again, by whoever takes the order up. */
+static void go_on(struct redeliver *redeliver, const PGresult *taken_in)
+{
+	if (!ranges_read(redeliver->job.order->cursor, &redeliver->ranges)) {
+		job_end(&redeliver->job, "failed", "its cursor cannot be read");
+		return;
+	}
+	for (int row = 0; row < pg_rows(taken_in); row++)
+		ranges_known(&redeliver->ranges, pg_get_int4(taken_in, row, 0),
+			     pg_get_int8(taken_in, row, 2));
+	read_again(redeliver);
+}
+
 static void on_taken_in(void *arg, const PGresult *result, const struct pg_error *error)
 {
 	struct redeliver *redeliver = arg;
@@ -420,10 +489,7 @@ static void on_taken_in(void *arg, const PGresult *result, const struct pg_error
 		return;
 	}
 	if (*redeliver->job.order->cursor != '\0') {
-		if (ranges_read(redeliver->job.order->cursor, &redeliver->ranges))
-			read_again(redeliver);
-		else
-			job_end(&redeliver->job, "failed", "its cursor cannot be read");
+		go_on(redeliver, result);
 		return;
 	}
 	for (int row = 0; row < pg_rows(result); row++)

@@ -9,7 +9,7 @@ from tests.tools import health, waiting
 from tests.tools.world import World
 
 from .intake import ORDER, PARTITIONS, Sender, keys, positions, set_positions
-from .orders_to_intake import ORDERED, answer, counterfoil, ordered
+from .orders_to_intake import ORDERED, answer, counterfoil, ordered, queue, wait_end
 
 MakeWorld = Callable[..., World]
 BROKEN = b'{"customer_id": "c", "total_cents": 1}'       # no order_id
@@ -134,6 +134,37 @@ def test_replayed_with_a_configuration_that_knows_better(make_world: MakeWorld):
     world.wait_drained()
     assert settled(world) == {"replayed": 3, "redelivered": 1}
     assert "late:c:cut" in keys(world) and world.duplicated() == {}
+
+
+MANY = """INSERT INTO counterfoil.poison (topic, partition, "offset", hash, size, value, headers, reason,
+    error) SELECT %s, 0, 1000000 + n, decode(md5(n::text), 'hex'), octet_length(v) + (n %% 10 = 1)::int, v,
+    ('{"ce_type":"order.placed","ce_id":"late-' || n || '"}')::bytea, 'key', 'as it was'
+  FROM generate_series(1, 450) n, LATERAL (SELECT (CASE WHEN n %% 5 = 0 THEN '{' ELSE '{"order_id":"late-' || n
+    || '","customer_id":"c","total_cents":1}' END)::bytea AS v) v"""
+
+
+def test_a_killed_replay_counts_each_once(make_world: MakeWorld):
+    """Rows and figures are written as one: whoever goes on counts none twice, and leaves none out."""
+    world = make_world(effect={"delay": "1h"}, settings={"ledger": {"lease": "1s"}})
+    ledger = world.ledger()
+    ledger.start().stop()
+    world.query(MANY, (world.topic,))
+    number = queue(world, "poison", {"topic": world.topic, "upto": 10_000_000})
+    ledger.crash_at("intake_commit.answered:2")
+    ledger.start(ready=False)
+    ledger.wait_crash()
+    taken = len(keys(world))
+    assert 0 < taken < 315
+    assert world.query("SELECT done, failed, skipped FROM counterfoil.operation") == [
+        (taken, taken * 2 // 7, taken // 7)]
+    world.query("UPDATE counterfoil.operation SET until = clock_timestamp()")
+    ledger.crash_at("")
+    ledger.start()
+    assert wait_end(world, number)[1].startswith(
+        "315 taken in: 315 new; 90 still poison; 45 were cut")
+    assert world.query("SELECT total, done, failed, skipped FROM counterfoil.operation") == [
+        (450, 315, 90, 45)]
+    assert len(keys(world)) == 315 and settled(world) == {"replayed": 315}
 
 
 def test_discarded_without_effect(make_world: MakeWorld):

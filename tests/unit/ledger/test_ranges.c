@@ -43,11 +43,37 @@ static void the_last_are_shared_evenly(void **state)
 	}
 }
 
+static void what_is_not_known_is_left_out(void **state)
+{
+	static const struct {
+		int64_t since, at, forgotten;
+	} cases[] = { { 0, 10, 0 }, { 10, 10, 0 }, { 11, 11, 1 }, { 20, 20, 10 }, { 500, 20, 10 } };
+
+	(void)state;
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct ranges ranges = { 0 }, copy;
+
+		ranges_add(&ranges, 3, 10, 20);
+		copy = ranges_copy(&ranges);
+		ranges_known(&ranges, 3, cases[c].since);
+		ranges_known(&ranges, 4, 1000);
+		assert_int_equal(ranges_find(&ranges, 3)->at, cases[c].at);
+		assert_int_equal(ranges_find(&copy, 3)->at, 10);
+		assert_int_equal(ranges.forgotten, cases[c].forgotten);
+		ranges_done(&copy);
+		ranges_done(&ranges);
+	}
+}
+
 static void a_cursor_comes_back(void **state)
 {
-	struct ranges ranges = {
-		.read = 12, .duplicates = 9, .fresh = 2, .conflicts = 1, .poison = 3, .unmatched = 4
-	};
+	struct ranges ranges = { .read = 12,
+				 .duplicates = 9,
+				 .fresh = 2,
+				 .conflicts = 1,
+				 .poison = 3,
+				 .unmatched = 4,
+				 .forgotten = 5 };
 	struct buf cursor BUF_AUTO = { 0 }, again BUF_AUTO = { 0 };
 	struct ranges found;
 
@@ -68,24 +94,31 @@ static void a_cursor_comes_back(void **state)
 
 static void what_is_no_cursor(void **state)
 {
-	static const char *const texts[] = {
-		"", "moved", "1 2 3|0:1:2|", "1 2 3 4 5 6|0:1|", "1 2 3 4 5 6", "1 2 3 4 5 6|x|"
-	};
+	static const char *const texts[] = { "",
+					     "moved",
+					     "1 2 3|0:1:2|",
+					     "1 2 3 4 5 6 7|0:1|",
+					     "1 2 3 4 5 6 7",
+					     "1 2 3 4 5 6|0:1:2|",
+					     "1 2 3 4 5 6 7|x|" };
 	struct ranges found;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		assert_false(ranges_read(texts[i], &found));
-	assert_true(ranges_read("0 0 0 0 0 0||", &found));
+	assert_true(ranges_read("0 0 0 0 0 0 0||", &found));
 	assert_int_equal(found.count, 0);
 }
 
 static void it_is_told(void **state)
 {
 	struct ranges known = { .read = 1000, .duplicates = 1000 };
-	struct ranges missing = {
-		.read = 1, .fresh = 1, .conflicts = 1, .poison = 2, .first = "order:1"
-	};
+	struct ranges missing = { .read = 1,
+				  .fresh = 1,
+				  .conflicts = 1,
+				  .poison = 2,
+				  .forgotten = 1,
+				  .first = "order:1" };
 	struct buf out BUF_AUTO = { 0 };
 
 	(void)state;
@@ -94,7 +127,9 @@ static void it_is_told(void **state)
 	buf_clear(&out);
 	ranges_say(&missing, true, &out);
 	assert_string_equal(out.data, "1 event read again: 0 duplicates, 1 new and recorded, "
-				      "1 conflict, 2 poison; the first new key: order:1");
+				      "1 conflict, 2 poison; the first new key: order:1; "
+				      "1 offset was left out: keys of that time were forgotten "
+				      "meanwhile");
 }
 
 /* --- headers that were kept --------------------------------------------------------------------
@@ -152,6 +187,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_are_shared_evenly),
+		cmocka_unit_test(what_is_not_known_is_left_out),
 		cmocka_unit_test(a_cursor_comes_back),
 		cmocka_unit_test(what_is_no_cursor),
 		cmocka_unit_test(it_is_told),
