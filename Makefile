@@ -16,10 +16,13 @@ else
 OPT      = -O2
 endif
 
-# CRASH=1: the programs kill themselves where a test asks for it (include/crash.h)
+# CRASH=1: the programs kill themselves where a test asks for it (include/crash.h). What has no such
+# place is the same object in both builds.
+USUAL   := $(BUILD)
 ifdef CRASH
 override BUILD := $(BUILD)/crash
-CPPFLAGS += -DCOUNTERFOIL_CRASH_POINTS
+CRASHING := common/crash.c $(shell grep -rl --include='*.c' '"crash\.h"' common relay ledger tui)
+$(BUILD)/obj/%.o: CPPFLAGS += -DCOUNTERFOIL_CRASH_POINTS
 else
 LEFT_OUT = common/crash.c
 endif
@@ -30,7 +33,7 @@ WARN     = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototyp
 ifneq ($(findstring clang,$(shell $(CC) --version 2>/dev/null | head -n 1)),clang)
 WARN    += -Wlogical-op -Wduplicated-cond
 endif
-CPPFLAGS += -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -Iinclude -I$(BUILD) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+CPPFLAGS += -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -Iinclude -I$(USUAL) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 CFLAGS   += -std=gnu17 -g $(WARN) $(OPT) -fstack-protector-strong
 LDLIBS   += $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
 
@@ -45,14 +48,15 @@ PROGRAMS = $(BUILD)/counterfoil-relay $(BUILD)/counterfoil-ledger $(BUILD)/count
 PARTS    = common relay ledger tui
 
 sources  = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
-objects  = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+object   = $(if $(filter $(1),$(CRASHING)),$(BUILD),$(USUAL))/obj/$(1:.c=.o)
+objects  = $(foreach source,$(1),$(call object,$(source)))
 library  = $(BUILD)/lib$(1).a
 
 UNIT_SOURCES = $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT_TESTS   = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT_SOURCES))
 TOOL_SOURCES = $(sort $(wildcard tests/tools/*.c))
-WRONG_CLOCK  = tests/tools/wrong-clock
-TOOLS        = $(patsubst %.c,$(BUILD)/%,$(filter-out $(WRONG_CLOCK).c,$(TOOL_SOURCES))) $(BUILD)/$(WRONG_CLOCK).so
+PRELOADED    = tests/tools/wrong-clock tests/tools/no-fsync
+TOOLS        = $(patsubst %.c,$(BUILD)/%,$(filter-out $(PRELOADED:=.c),$(TOOL_SOURCES))) $(PRELOADED:%=$(BUILD)/%.so)
 BENCH_SOURCES = $(sort $(wildcard tests/bench/*.c))
 BENCH_TOOLS  = $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_SOURCES))
 C_FILES      = $(foreach part,$(PARTS),$(call sources,$(part))) $(UNIT_SOURCES) $(TOOL_SOURCES) $(BENCH_SOURCES)
@@ -79,10 +83,17 @@ help:
 deps:
 	@tests/tools/deps build
 
+define compile
+@mkdir -p $(@D)
+$(call say,cc   $<)
+$(Q)$(CC) $(CPPFLAGS) -I$(firstword $(subst /, ,$<)) $(CFLAGS) -MMD -MP -c -o $@ $<
+endef
 $(BUILD)/obj/%.o: %.c
-	@mkdir -p $(@D)
-	$(call say,cc   $<)
-	$(Q)$(CC) $(CPPFLAGS) -I$(firstword $(subst /, ,$<)) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(compile)
+ifneq ($(BUILD),$(USUAL))
+$(USUAL)/obj/%.o: %.c
+	$(compile)
+endif
 
 define part_library
 $(call library,$(1)): $(call objects,$(filter-out $(1)/main.c $(LEFT_OUT),$(call sources,$(1))))
@@ -92,14 +103,14 @@ endef
 $(foreach part,$(PARTS),$(eval $(call part_library,$(part))))
 
 # The migrations travel inside the console.
-$(BUILD)/migrations.h: $(MIGRATIONS) tests/tools/embed-migrations
+$(USUAL)/migrations.h: $(MIGRATIONS) tests/tools/embed-migrations
 	@mkdir -p $(@D)
 	$(Q)tests/tools/embed-migrations $(MIGRATIONS) >$@
-$(call objects,$(call sources,tui)): | $(BUILD)/migrations.h
-$(BUILD)/obj/tui/commands/migrate.o: $(BUILD)/migrations.h
+$(call objects,$(call sources,tui)): | $(USUAL)/migrations.h
+$(USUAL)/obj/tui/commands/migrate.o: $(USUAL)/migrations.h
 
 define program
-$(BUILD)/$(1): $(BUILD)/obj/$(2)/main.o $(call library,$(2)) $(call library,common)
+$(BUILD)/$(1): $(call objects,$(2)/main.c) $(call library,$(2)) $(call library,common)
 	$$(call say,link $$@)
 	$$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $$^ $(LDLIBS)
 endef
@@ -133,7 +144,7 @@ $(BUILD)/tests/tools/%: tests/tools/%.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LDLIBS)
 
 # Preloaded into programs as they are shipped: without sanitizers.
-$(BUILD)/$(WRONG_CLOCK).so: $(WRONG_CLOCK).c
+$(PRELOADED:%=$(BUILD)/%.so): $(BUILD)/%.so: %.c
 	@mkdir -p $(@D)
 	$(call say,tool $<)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fsanitize%,$(CFLAGS)) -fPIC -shared $(LDFLAGS) -o $@ $<
@@ -144,7 +155,7 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(call library,relay) $(call library,led
 	$(Q)$(CC) $(CPPFLAGS) -Irelay -Iledger $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(call library,relay) \
 		$(call library,ledger) $(call library,common) $(LDLIBS)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(USUAL) -name '*.d' 2>/dev/null)
 
 compile_commands.json: Makefile $(C_FILES)
 	@{ echo '['; n=; for f in $(C_FILES); do \
@@ -211,7 +222,7 @@ checks:
 	@tests/checks/run
 
 LINT_FLAGS = --quiet --warnings-as-errors='*'
-lint: $(BUILD)/migrations.h compile_commands.json
+lint: $(USUAL)/migrations.h compile_commands.json
 	@cppcheck -j 2 --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
 		--suppress=missingIncludeSystem -Iinclude -Icommon -I$(BUILD) $(PARTS)
 	@printf '%s\n' $(filter-out tests/%,$(C_FILES)) | xargs -P 2 -n 4 sh -c \

@@ -15,9 +15,10 @@ def module(item: pytest.Item) -> str:
 
 
 def shares(item: pytest.Item) -> bool:
-    """Does it have a fixture of its module?"""
+    """Has its module a fixture for more than one test?"""
     definitions = item._fixtureinfo.name2fixturedefs.values()
-    return any(each.scope == "module" for named in definitions for each in named)
+    return any(each.scope != "function" and each.baseid.endswith(".py")
+               for named in definitions for each in named)
 
 
 @pytest.hookimpl(tryfirst=True)

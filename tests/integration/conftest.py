@@ -33,9 +33,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """One cluster for all; a test may stop, kill and restart it, and leaves it running. What a kill
-    finds in the kernel stays there: only a loss of power would need fsync."""
-    with Postgres({"fsync": "off"}) as server:
+    """One cluster for all; a test may stop, kill and restart it, and leaves it running."""
+    server = Postgres()
+    library = programs.build_directory() / "tests/tools/no-fsync.so"
+    server.command = ["env", f"LD_PRELOAD={library}"]
+    with server:
         yield server
 
 

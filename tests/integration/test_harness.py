@@ -364,6 +364,7 @@ def test_other_commands_of_the_broker(own_broker: Broker):
 
 def test_a_private_postgresql(postgres: Postgres, empty_database: str):
     assert postgres.value("SHOW listen_addresses") == ""
+    assert postgres.value("SHOW fsync") == "on"
     assert postgres.value("SELECT current_database()", dbname=empty_database) == empty_database
     postgres.kill()
     postgres.start()
