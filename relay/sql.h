@@ -7,9 +7,22 @@
 
 #define SQL_ROW_COST 200 /* what a poll counts for a row beside its size */
 
-/* $1 the source's name. Rises when rows are put back. */
+/* $1 the source's name. Rises when rows are put back, and with each owner. */
 static const char sql_generation[] =
 	"SELECT generation FROM counterfoil.outbox_source WHERE name = $1";
+
+/* $1 the source's name. A burial locks the source's row, at the generation that it knows, to its
+ * end: those under way are over when this is answered, and a later one moves nothing, whenever it
+ * began. It may take its time, for rows that others have locked: what is sent behind this does not
+ * wait for that. */
+static const char sql_fence[] =
+	"UPDATE counterfoil.outbox_source SET generation = generation + 1 WHERE name = $1"
+	" AND (SELECT set_config('lock_timeout', '1s', true)) <> ''"
+	" RETURNING generation";
+
+/* $1 the source's name. No row: someone puts rows back, so no burial is under way. */
+static const char sql_may_bury[] =
+	"SELECT FROM counterfoil.outbox_source WHERE name = $1 FOR SHARE SKIP LOCKED";
 
 /* $1 how many. The time in a subselect, so that the index ends there; the rows by their places,
  * which their locks keep, so that nobody joins. */

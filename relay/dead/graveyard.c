@@ -1,7 +1,8 @@
-/* Two statements that move and read, and what becomes of their answers. */
+/* The statements that move and read, and what becomes of their answers. */
 #include "graveyard.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "crash.h"
 #include "mem.h"
@@ -10,7 +11,8 @@
 
 #define AGAIN      (500 * USEC_MS) /* after a statement that failed, or moved nothing */
 #define FULL_AGAIN (10 * USEC_SEC)
-#define PAGE_ROWS  10000 /* of source->blocked */
+#define PAGE_ROWS  10000   /* of source->blocked */
+#define LOCKED     "55P03" /* the SQLSTATE of lock_timeout */
 
 struct graveyard {
 	struct log *log;
@@ -22,9 +24,11 @@ struct graveyard {
 	struct loop_timer *again; /* asks once more for the keys */
 	uint64_t run;             /* an answer to an earlier one counts for nothing */
 	int64_t generation;
+	bool fenced; /* no owner before moves anything any more */
 	bool burying;
 	bool loading;
 	struct log_limit full_said;
+	struct log_limit locked_said;
 	usec_t bury_at; /* earliest time of the next attempt */
 };
 
@@ -109,15 +113,10 @@ static void ask_for_keys(struct graveyard *graveyard, int64_t behind)
 		errand_new(graveyard));
 }
 
-static void on_generation(void *arg, const PGresult *result, const struct pg_error *error)
+/* --- their generation --- */
+
+static void take_generation(struct graveyard *graveyard, const PGresult *result)
 {
-	struct graveyard *graveyard = back_from(arg);
-	if (!graveyard)
-		return;
-	if (error) {
-		load_again(graveyard, "generation", error);
-		return;
-	}
 	graveyard->generation = pg_rows(result) > 0 ? pg_get_int8(result, 0, 0) : 0;
 	/* both at once: a row that is condemned from now on keeps its key's followers back */
 	keys_forget(graveyard->keys);
@@ -125,17 +124,80 @@ static void on_generation(void *arg, const PGresult *result, const struct pg_err
 	ask_for_keys(graveyard, INT64_MIN);
 }
 
+static void ask_for(struct graveyard *graveyard, const char *sql, pg_done_fn *done)
+{
+	PG_PARAMS_AUTO struct pg_params params = { 0 };
+	pg_add_text(&params, outbox_source(graveyard->outbox)->name);
+	pg_send(outbox_pg(graveyard->outbox), sql, &params, done, errand_new(graveyard));
+}
+
+static void on_generation(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct graveyard *graveyard = back_from(arg);
+	if (!graveyard)
+		return;
+	if (error)
+		load_again(graveyard, "generation", error);
+	else
+		take_generation(graveyard, result);
+}
+
+static void wait_for_burial(struct graveyard *graveyard)
+{
+	uint64_t held;
+	if (log_limit_pass(&graveyard->locked_said, usec_boot(), USEC_MIN, &held))
+		log_warn(graveyard->log,
+			 "dead rows are still being moved under an earlier lease, and wait for a "
+			 "lock: nothing is published until that is over",
+			 LOG_TEXT("remedy", "end the transaction that has locked rows of the "
+					    "table; see pg_blocking_pids()"),
+			 LOG_INT("held_back", held));
+	loop_timer_set(graveyard->again, AGAIN);
+}
+
+/* Who puts rows back may take his time, and the others do not wait for him. When he is done the
+ * keys are read again, behind a fence. */
+static void on_may_bury(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct graveyard *graveyard = back_from(arg);
+	if (!graveyard)
+		return;
+	if (error)
+		load_again(graveyard, "burials under way", error);
+	else if (pg_rows(result) > 0)
+		wait_for_burial(graveyard);
+	else
+		ask_for(graveyard, sql_generation, on_generation);
+}
+
+static void on_fence(void *arg, const PGresult *result, const struct pg_error *error)
+{
+	struct graveyard *graveyard = back_from(arg);
+	if (!graveyard)
+		return;
+	if (!error) {
+		graveyard->fenced = true;
+		take_generation(graveyard, result);
+	} else if (strcmp(error->sqlstate, LOCKED) == 0) {
+		ask_for(graveyard, sql_may_bury, on_may_bury);
+	} else {
+		load_again(graveyard, "fence", error);
+	}
+}
+
 static void load(void *arg)
 {
 	struct graveyard *graveyard = arg;
-	PG_PARAMS_AUTO struct pg_params params = { 0 };
-	pg_add_text(&params, outbox_source(graveyard->outbox)->name);
-	pg_send(outbox_pg(graveyard->outbox), sql_generation, &params, on_generation,
-		errand_new(graveyard));
+	if (graveyard->fenced)
+		ask_for(graveyard, sql_generation, on_generation);
+	else
+		ask_for(graveyard, sql_fence, on_fence);
 }
 
-/* What is condemned was found out under the generation before. Statements are answered in their
- * order, so a burial that is under way is over before the keys come. */
+/* What is condemned was found out under the generation before. Our own statements are answered in
+ * their order, so a burial that is under way is over before the keys come. One of an owner before,
+ * or of a connection that we lost, is not: it may wait for a lock, and what follows a dead row that
+ * it brings late would overtake it. So the keys are read behind all of those. */
 void graveyard_load(struct graveyard *graveyard)
 {
 	if (graveyard->loading)
@@ -292,6 +354,7 @@ bool graveyard_busy(const struct graveyard *graveyard)
 void graveyard_stop(struct graveyard *graveyard)
 {
 	graveyard->run++;
+	graveyard->fenced = false;
 	graveyard->burying = false;
 	graveyard->loading = false;
 	graveyard->bury_at = 0;

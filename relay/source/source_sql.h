@@ -88,9 +88,10 @@ static const char source_mark[] = "UPDATE {table} o SET {mark}" SOURCE_PUBLISHED
  * and a NULL unless nothing could be moved, whatever is there.
  *
  * Nothing moves once rows were put back, or while they are: what was found out about these rows may
- * no longer hold. What lies in outbox_dead under the same ids already is superseded by the row,
- * which is about to be gone from its table. A row that is kept as text must mean the same to any
- * session: its dates are ISO. */
+ * no longer hold. Nor once there is another owner, who raises the generation (sql_fence): the lease
+ * alone is seen as it was when this statement began. What lies in outbox_dead under the same ids
+ * already is superseded by the row, which is about to be gone from its table. A row that is kept as
+ * text must mean the same to any session: its dates are ISO. */
 #define SOURCE_HELD                                                                                \
 	"WITH held AS MATERIALIZED (SELECT FROM counterfoil.outbox_source"                         \
 	"  WHERE name = $9 AND generation = $10"                                                   \

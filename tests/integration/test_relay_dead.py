@@ -16,6 +16,8 @@ import pytest
 from tests.tools import health, libconfig, programs, waiting
 from tests.tools.broker import Broker
 from tests.tools.outbox import Outbox
+from tests.tools.pgbouncer import Pgbouncer
+from tests.tools.postgres import Postgres
 from tests.tools.programs import Program
 from tests.tools.world import World
 
@@ -487,6 +489,104 @@ def test_the_next_owner_knows_the_keys_that_wait(outbox: Rows, how: str):
     outbox.wait_empty()
     outbox.judge()
     second.stop()
+
+
+MOVES = """SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+  AND application_name = %s AND query LIKE '%%outbox_dead%%'"""
+WAITS = "dead rows are still being moved under an earlier lease, and wait for a lock"
+
+
+@contextmanager
+def is_moved(outbox: Rows, relay: Program, row: int) -> Iterator[None]:
+    """The relay starts, and has a dead row moved until the block ends, for a person has locked it."""
+    with closing(outbox.world.connect()) as person, person.cursor() as cursor:
+        cursor.execute("SELECT FROM counterfoil.outbox WHERE id = %s FOR UPDATE", (row,))
+        relay.start()
+        moves = waiting.until(lambda: outbox.world.query(MOVES, (relay.name,)), 10,
+                              "it to be moved")
+        yield
+        assert outbox.world.query(MOVES, (relay.name,)) == moves, "which nobody has ended"
+        person.rollback()
+    outbox.wait_dead([row])
+
+
+def waits(outbox: Rows, owner: Program) -> None:
+    """For that, and keeps its lease meanwhile."""
+    rows = outbox.world.outbox()
+    owner.wait_for("lease taken")
+    taken = len(owner.said("lease taken"))
+    waiting.holds(lambda: outbox.world.outbox() == rows and not outbox.world.messages(), 2.5,
+                  "all to wait")
+    assert len(owner.said("lease taken")) == taken
+
+
+def test_a_dead_row_that_comes_late(outbox: Rows):
+    """R6, R12: of an owner that is none any more a row is moved still. The next one waits for it:
+    else it would not know of it, and what is behind it in its key would overtake it."""
+    large = outbox.write_large("key-")
+    first, second = outbox.relay(lease="2s"), outbox.relay(lease="2s")
+    with closing(outbox.world.connect()) as session, session.cursor() as cursor:
+        with is_moved(outbox, first, large):
+            first.freeze()
+            behind = outbox.write(5, key="key-", keys=1)
+            outbox.write(5, key="other-")
+            # after a death this is asked for before any row is: it does not see that one
+            cursor.execute("LOCK TABLE counterfoil.suspect")
+            second.start()
+            waits(outbox, second)
+        session.rollback()
+    outbox.wait_dead([large], behind)
+    outbox.wait_empty()
+    outbox.judge(copies=False, absent=outbox.events([large, *behind]))
+    assert second.said(WAITS)
+    outbox.repair(large)
+    outbox.settle("requeue", large)
+    outbox.wait_empty()
+    outbox.judge(copies=False)
+    first.close()
+
+
+def test_a_dead_row_that_a_lost_connection_brings(outbox: Rows, postgres: Postgres):
+    """R6: the same of one owner, whose pooler died: the server does not know that nobody waits for
+    its answer."""
+    world = outbox.world
+    large = outbox.write_large("key-")
+    with Pgbouncer(postgres) as pool:
+        conninfo = f"{pool.conninfo(world.database)} application_name=relay-1"
+        relay = world.relay(conninfo=conninfo, lease="2s")
+        relay.allow_errors(DEAD)
+        with is_moved(outbox, relay, large):
+            pool.kill()
+            relay.wait_for("no database")
+            behind = outbox.write(5, key="key-", keys=1)
+            pool.start()
+            relay.wait_for(WAITS)
+            waits(outbox, relay)
+        outbox.wait_dead([large], behind)
+        outbox.wait_empty()
+        assert world.messages() == []
+        relay.stop()
+
+
+def test_the_next_owner_does_not_wait_for_who_puts_rows_back(world: World, outbox: Rows):
+    """R6: other keys flow meanwhile; his commit puts all in its order."""
+    large = outbox.write_large("key-")
+    behind = outbox.write(5, key="key-", keys=1)
+    relay = outbox.relay().start()
+    outbox.wait_dead([large], behind)
+    with closing(world.connect()) as session, session.cursor() as cursor:
+        cursor.execute(REPAIR, {"ids": [large]})
+        cursor.execute(SETTLE.format(action="requeue"), ([large],))
+        relay.stop()
+        relay.start()
+        behind += outbox.write(5, key="key-", keys=1)
+        outbox.write(5, key="other-")
+        waiting.until(lambda: world.outbox() == 5, 10, "the other keys to flow")
+        assert not relay.said(WAITS)
+        session.commit()
+    outbox.wait_empty()
+    outbox.judge(copies=False)
+    assert outbox.dead() == outbox.parked() == []
 
 
 def test_nothing_sweeps_dead_rows(outbox: Rows):
