@@ -1,6 +1,7 @@
 /* counterfoil-ledger: options, configuration, and the exit code. */
 #include "main.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #include "rules/rules.h"
 #include "try/try.h"
 #include "version.h"
+
+#define MAPPED_FROM (128 * 1024)
 
 enum { OWN_TRY, OWN_TOPIC, OWN_TYPE };
 
@@ -147,12 +150,22 @@ static enum exit_code work(const struct options *options, const struct conf *con
 	return check_and_run(options, conf);
 }
 
+/* Kafka's threads allocate what the loop frees, and the pages of a batch are large and short-lived:
+ * in arenas of their own, or on the heap, they would stay. Before any thread is there. */
+static void keep_memory_small(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD,
+		MAPPED_FROM); /* and free memory at the end of the heap goes back */
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
 	struct conf *conf;
 	enum exit_code exit_code;
 
+	keep_memory_small();
 	signal(SIGPIPE, SIG_IGN);
 	if (!options_read(&program, argc, argv, &options, &exit_code) ||
 	    !check_own(&options, &exit_code))
