@@ -1,7 +1,7 @@
 /* The statements that record a batch, in one transaction; for positions see sql_positions.h.
  *
- * Lock order: intake_position, effect by key, outbox, conflict, poison, unmatched. set_config()
- * stands in a WHERE, since a CTE that nothing refers to is never run. */
+ * Lock order: intake_position, effect by key, outbox, conflict, poison, unmatched, operation.
+ * set_config() stands in a WHERE, since a CTE that nothing refers to is never run. */
 #ifndef LEDGER_SQL_INTAKE_H
 #define LEDGER_SQL_INTAKE_H
 

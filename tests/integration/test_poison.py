@@ -147,7 +147,6 @@ def test_a_killed_replay_counts_each_once(make_world: MakeWorld):
     """Rows and figures are written as one: whoever goes on counts none twice, and leaves none out."""
     world = make_world(effect={"delay": "1h"}, settings={"ledger": {"lease": "1s"}})
     ledger = world.ledger()
-    ledger.start().stop()
     world.query(MANY, (world.topic,))
     number = queue(world, "poison", {"topic": world.topic, "upto": 10_000_000})
     ledger.crash_at("intake_commit.answered:2")
@@ -159,7 +158,7 @@ def test_a_killed_replay_counts_each_once(make_world: MakeWorld):
         (taken, taken * 2 // 7, taken // 7)]
     world.query("UPDATE counterfoil.operation SET until = clock_timestamp()")
     ledger.crash_at("")
-    ledger.start()
+    ledger.start(ready=False)
     assert wait_end(world, number)[1].startswith(
         "315 taken in: 315 new; 90 still poison; 45 were cut")
     assert world.query("SELECT total, done, failed, skipped FROM counterfoil.operation") == [
