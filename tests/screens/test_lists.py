@@ -6,7 +6,9 @@ import re
 from typing import Callable
 
 from tests.screens.conftest import golden
+from tests.tools.dead import Dead
 from tests.tools.keys import Keys
+from tests.tools.postgres import Postgres
 from tests.tools.terminal import Terminal
 
 Console = Callable[..., Terminal]
@@ -24,7 +26,7 @@ def seed(keys: Keys) -> None:
     keys.add("order:7:charge", "completed", outcome="applied", http_status=200)
 
 
-def test_what_waits_and_what_is_a_shadow(frozen: Keys, stopped: Console):
+def test_what_waits_and_what_is_a_shadow(frozen: Keys, postgres: Postgres, stopped: Console):
     """The count and the list are of the same keys, and the oldest is one that waits."""
     seed(frozen)
     terminal = stopped(100, 30)
@@ -34,6 +36,12 @@ def test_what_waits_and_what_is_a_shadow(frozen: Keys, stopped: Console):
     golden("waiting-100x30", screen)
     golden("shadow", terminal.press(*["]"] * 6))
     assert "shadow for 10m 00s" in terminal.press("j", "Enter")
+    dead = Dead(postgres, frozen.database, frozen.at)
+    dead.add()
+    dead.close()
+    screen = terminal.press("4", "t")
+    assert "SINCE" in screen and "03-14 13:52:31" in screen
+    terminal.press("2", "t", *["]"] * 7, "j", "Enter")
     terminal.resize(60, 16)
     terminal.press("Escape")
     golden("waiting-60x16", terminal.press(*["["] * 6))
