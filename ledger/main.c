@@ -151,12 +151,12 @@ static enum exit_code work(const struct options *options, const struct conf *con
 }
 
 /* Kafka's threads allocate what the loop frees, and the pages of a batch are large and short-lived:
- * in arenas of their own, or on the heap, they would stay. Before any thread is there. */
+ * in arenas of their own, or on the heap, they would stay. A threshold that is fixed also gives
+ * back what is free at the end of the heap. Before any thread is there. */
 static void keep_memory_small(void)
 {
 	mallopt(M_ARENA_MAX, 1);
-	mallopt(M_MMAP_THRESHOLD,
-		MAPPED_FROM); /* and free memory at the end of the heap goes back */
+	mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
 }
 
 int main(int argc, char **argv)
