@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 # Modules whose tests last longest are begun first: nothing is left to wait for in the end.
-FIRST = ("test_expiry", "test_relay_suspects", "test_kafka", "test_kill", "test_modes",
-         "test_intake_processes", "test_crash_points", "test_mail", "test_bulk")
+FIRST = ("test_expiry", "test_relay_suspects", "test_kafka", "test_kafka_ledger", "test_kill",
+         "test_modes", "test_intake_processes", "test_crash_points", "test_mail", "test_bulk")
 
 
 def module(item: pytest.Item) -> str:
