@@ -14,7 +14,6 @@
 #define CLAIM_AGAIN USEC_SEC       /* after a refusal */
 #define SAY_EVERY   (10 * USEC_SEC)
 #define SAY_RARELY  (10 * USEC_MIN)
-#define ROWS_MAX    250 /* of a claim: its answer and what is made of it are there together */
 #define BYTES_MAX   (8 * CLAIM_BYTES_MAX) /* bodies of all that is claimed and has not ended */
 
 /* --- may it be claimed, may it be sent --- */
@@ -149,7 +148,6 @@ static void claim_lane(struct executor *executor, struct lane *lane)
 		return;
 	int64_t rows = gate_room(gate, lane->target->conf->concurrency, now);
 	rows = rows < room(executor) ? rows : room(executor);
-	rows = rows < ROWS_MAX ? rows : ROWS_MAX;
 	if (rows <= 0)
 		return wait_for_token(executor, lane);
 	if (room_of_bytes(executor, gate) <= 0)
@@ -293,8 +291,7 @@ static void claim_done(struct executor *executor, struct lane *lane, const struc
 		alone_nothing(&executor->alone, now);
 	if (!claim->alone) {
 		lane->full = walk->cut;
-		lane->kicked |=
-			turn_next(&lane->turn, walk) || (walk->cut && claim->rows == ROWS_MAX);
+		lane->kicked |= turn_next(&lane->turn, walk);
 	}
 	lane->saves = walk->alone && !alone_rests(&executor->alone, now);
 	lane->kicked |= lane->saves;
