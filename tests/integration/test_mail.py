@@ -69,7 +69,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, templat
                      *(mail_effect(name) for name in ("mail", "mute", "absent", "implicit",
                                                       "upgraded", "locked-out", "distrusted"))],
             targets=[mail_target("mail", mailer.url),
-                     mail_target("mute", mailer.url, timeout="3s"),
+                     mail_target("mute", mailer.url, timeout="6s"),
                      mail_target("absent", absent.url),
                      mail_target("implicit", servers["implicit"].url, **ca),
                      mail_target("upgraded", upgraded, **ca, auth="shop:${secret}",

@@ -263,7 +263,7 @@ FAULTS = {
         "UPDATE counterfoil.migration SET oldest_program = 99 WHERE version = 1",
         "UPDATE counterfoil.migration SET oldest_program = 1 WHERE version = 1"),
     "closed to this role": Fault(
-        "GRANT USAGE on schema counterfoil and SELECT on counterfoil.migration to this role",
+        'GRANT USAGE ON SCHEMA counterfoil TO "service"',
         "REVOKE ALL ON SCHEMA counterfoil FROM service",
         "GRANT USAGE ON SCHEMA counterfoil TO service"),
 }
