@@ -82,7 +82,9 @@ CASES = [
     Case(PublishUnfit, "bury.sent", OWNED, ANNOUNCED),
     Case(PublishUnfit, "bury.answered", {**OWNED, "dead": 1, "unfit": 0}, ANNOUNCED),
     Case(PublishCut, "producer.drop", OWNED, ANNOUNCED),
-    Case(PublishCut, "producer.remade", OWNED, ANNOUNCED),
+    # it gives the lease back as soon as it reaches the server again, while a producer is made
+    Case(PublishCut, "producer.remade", {"ownership": {"left behind", "given back"}},
+         {"warned": {True, False}}),
     Case(PublishThenStop, "lease_release.send", {**OWNED, "published": ORDERS}, ANNOUNCED),
     Case(PublishThenStop, "lease_release.sent", {"ownership": "given back"}, {"warned": False}),
     Case(PublishThenStop, "lease_release.answered", {"ownership": "given back"}, {"warned": False}),
