@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -146,6 +145,10 @@ def test_a_late_transaction_on_both_sides_of_a_cursor(backlog: Callable[[str], O
     that catches up, has come to: the first of them is published first."""
     outbox = backlog(sweep)
     world, bad = outbox.world, f"{outbox.world.topic}-bad"
+
+    def left() -> int:
+        return outbox.waiting(bad if healed else world.topic)
+    healed = False
     with ExitStack() as stack:
         late = [stack.enter_context(closing(world.connect())) for _ in range(20)]
         for _ in range(30):     # amidst the rows of others
@@ -156,8 +159,10 @@ def test_a_late_transaction_on_both_sides_of_a_cursor(backlog: Callable[[str], O
             if n == 5:
                 world.broker.command("topic-error", bad, NONE)
                 waiting.until(lambda: outbox.waiting(bad) < 3700, 40, "it to catch up", every=0.001)
+                healed = True
             connection.commit()
-            time.sleep(0.01)
+            before = left()     # some of it has gone by the next one
+            waiting.until(lambda rows=before: left() < rows or rows == 0, 20, "progress", every=0.001)
     outbox.wait_empty()
     outbox.judge(copies=False)
 
