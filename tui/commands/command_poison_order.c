@@ -4,11 +4,9 @@
 
 #include "commands/call.h"
 #include "commands/command_poison.h"
-#include "commands/tally.h"
+#include "commands/settling.h"
 #include "data/intake_order.h"
-#include "data/order.h"
 #include "data/sql_intake.h"
-#include "words/clean.h"
 #include "words/writer.h"
 
 enum { IDS_MAX = 100000 }; /* of one operation */
@@ -141,73 +139,10 @@ static enum exit_code replay(struct choice *choice)
 
 /* --- discard --- */
 
-static bool give_discard(const struct choice *choice, PGresult **answer_r)
-{
-	BUF_AUTO struct buf claims = { 0 };
-	PG_PARAMS_AUTO struct pg_params params = { 0 };
-	struct call *call = choice->call;
-	char operation[ORDER_OPERATION];
-	order_claims(&claims);
-	order_operation(operation);
-	pg_add_array(&params, &choice->ids);
-	pg_add_text(&params, operation);
-	pg_add_text(&params, call->reason);
-	pg_add_text(&params, buf_text(&claims));
-	pg_add_bool(&params, call->dry_run);
-	if (call->dry_run)
-		return call_query(call, SQL_POISON_DISCARD, &params, answer_r);
-	call->sqlstate[0] = '\0';
-	return pg_session_script(call->session, SQL_BEGIN_ORDER, &call->err, call->sqlstate) &&
-	       call_query(call, SQL_POISON_DISCARD, &params, answer_r) &&
-	       pg_session_script(call->session, "COMMIT", &call->err, call->sqlstate);
-}
-
-static void print_discard(const struct call *call, const PGresult *answer, int done)
-{
-	BUF_AUTO struct buf out = { 0 };
-	struct writer writer = { .out = &out };
-	if (!call->json) {
-		printf("%d %sdiscarded\n", done, call->dry_run ? "would be " : "");
-		for (int row = 0; row < pg_rows(answer); row++)
-			if (strcmp(pg_get_text(answer, row, DISCARD_RESULT), "done") != 0)
-				printf("%lld: %s\n",
-				       (long long)pg_get_int8(answer, row, DISCARD_ID),
-				       pg_get_text(answer, row, DISCARD_DETAIL));
-		return;
-	}
-	writer_open(&writer, NULL, '{');
-	writer_int(&writer, "done", done);
-	writer_bool(&writer, "dry_run", call->dry_run);
-	writer_open(&writer, "rows", '[');
-	for (int row = 0; row < pg_rows(answer); row++) {
-		writer_open(&writer, NULL, '{');
-		writer_int(&writer, "id", pg_get_int8(answer, row, DISCARD_ID));
-		writer_text(&writer, "result", pg_get_text(answer, row, DISCARD_RESULT));
-		writer_text(&writer, "detail", pg_get_text(answer, row, DISCARD_DETAIL));
-		writer_close(&writer, '}');
-	}
-	writer_close(&writer, ']');
-	writer_close(&writer, '}');
-	puts(buf_text(&out));
-}
-
 static enum exit_code discard(struct choice *choice)
 {
-	PG_RESULT_AUTO PGresult *answer = NULL;
-	struct call *call = choice->call;
-	if (call->conf->console.read_only && !call->dry_run)
-		return call_error(call, EXIT_PERMISSION,
-				  "console.read_only is set: nothing is changed");
-	if (!give_discard(choice, &answer))
-		return call_failed(call);
-	const struct tally tally = tally_of(answer, DISCARD_RESULT);
-	const enum exit_code code = tally_code(&tally);
-	if (code == EXIT_NOT_FOUND || code == EXIT_CONFLICT)
-		return call_error(call, code, "%lld: %s",
-				  (long long)pg_get_int8(answer, 0, DISCARD_ID),
-				  pg_get_text(answer, 0, DISCARD_DETAIL));
-	print_discard(call, answer, tally.done);
-	return code;
+	static const struct settling settling = { SQL_POISON_DISCARD, "discarded" };
+	return settling_do(choice->call, &choice->ids, &settling);
 }
 
 /* --- the commands --- */

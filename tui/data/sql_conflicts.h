@@ -77,7 +77,6 @@ static const char SQL_CLASH_IDS[] =
 	" ORDER BY c.id LIMIT $2";
 
 /* $1 ids, $2 operation, $3 reason, $4 claims, $5 dry run */
-enum settled_column { SETTLED_ID, SETTLED_RESULT, SETTLED_DETAIL };
 static const char SQL_CLASH_SETTLE[] =
 	"SELECT id, result, detail FROM counterfoil.settle_conflicts($1, $2::uuid, $3, $4::jsonb, "
 	"$5)";

@@ -47,7 +47,6 @@ static const char SQL_POISON_COUNTS[] =
 	" FROM counterfoil.poison p WHERE p.id = ANY ($1)";
 
 /* $1 ids, $2 operation, $3 reason, $4 claims, $5 dry run */
-enum discard_column { DISCARD_ID, DISCARD_RESULT, DISCARD_DETAIL };
 static const char SQL_POISON_DISCARD[] =
 	"SELECT id, result, detail FROM counterfoil.discard_poison($1, $2::uuid, $3, $4::jsonb, "
 	"$5)";
