@@ -10,7 +10,8 @@
  *
  * A transaction that commits late has rows on both sides of a cursor. So every poll asks for the
  * gaps below its position in the same snapshot as for the rows above it, whichever cursor's it is:
- * the rows of a key are always met in the order of their ids.
+ * the rows of a key are met in the order of their ids. The exception is a jam: gaps that had to be
+ * merged and hold rows which are known (reader.c).
  *
  * The two take turns, so that a long job delays nobody. Pure: the caller tells the time and sends
  * the polls. */
